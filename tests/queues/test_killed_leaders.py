@@ -9,7 +9,7 @@ import pytest
 
 from moorage.core.commands import Command, DeletePod, PatchPodStatus
 from moorage.core.echo import Echo
-from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.events import DeleteDone, Event, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.queues import QUEUE
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
@@ -121,3 +121,20 @@ def test_a_pod_that_was_promised_a_node_counts_once_for_its_queue() -> None:
     running = [replace(team_pod(f"b{n}", "b"), node="n0" if n < 7 else "n1") for n in range(8)]
     teams.see(*running, team_pod("b8", "b"), replace(team_pod("a0", "a", created_s=9.0), nominated_node="n1"))
     assert (teams.running("a"), teams.evicted) == (["a0"], [])
+
+
+@pytest.mark.timeout(60)
+def test_room_is_kept_for_a_pod_that_waits_after_an_error() -> None:
+    """The pod that had to go was gone before it could be evicted. The room is kept until the next attempt is due."""
+    teams = Teams(make_queue("a", 1), make_queue("b", 3))
+    running = [replace(team_pod(f"b{n}", "b", created_s=float(n)), node="n0") for n in range(4)]
+    pods = [PodSeen(pod) for pod in [*running, team_pod("a0", "a", created_s=9.0)]]
+    commands, _ = teams.engine.handle(pods, 0.0)
+    (victim,) = (each.pod.uid for each in commands if isinstance(each, DeletePod))
+    teams.engine.handle([DeleteDone(victim, ok=False)], 0.1)
+    teams.echo.pods["default/a0"] = team_pod("a0", "a", created_s=9.0)
+    teams.engine.handle([PodGone(victim), PodSeen(team_pod("b9", "b", created_s=20.0))], 0.2)
+    assert "b9" not in teams.running()
+    teams.now = 30.0
+    teams.play([])
+    assert (teams.running("a"), len(teams.evicted)) == (["a0"], 0)

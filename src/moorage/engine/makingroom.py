@@ -14,7 +14,7 @@ from moorage.core.queuereasons import reclaim_reason
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
-from moorage.engine.lifecycle import BINDING
+from moorage.engine.lifecycle import BACKOFF, BINDING
 from moorage.engine.roomparts import Order
 from moorage.engine.sharedroom import Kind, RoomRound
 from moorage.engine.sharing import Sharing
@@ -140,7 +140,7 @@ class MakingRoom:
         if self._again_s < inf:
             self._context.set_alarm(self._again_s, units[0])
         self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
-        return any(not order.victims for order in orders)
+        return any(not order.victims and self._context.queue.soon(order.unit) for order in orders)
 
     def _awaits_binds(self, first: Unit, now: float) -> bool:
         """Whether a round has to wait until pods of queues are on their nodes. One that leaves them alone may find
@@ -191,6 +191,8 @@ class MakingRoom:
         the old promise, as one that is seen withdrawn in between would end the new one.
         """
         if not self._promised(unit.members) or self._awaits(unit):
+            return []
+        if unit.state is BACKOFF and not self._context.queue.soon(unit):  # it was not tried since an error
             return []
         node_of = self._state.nominations.node_of
         pods = [entry.pod for entry in unit.members.values() if node_of(entry.pod.uid) is not None]

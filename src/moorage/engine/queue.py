@@ -357,6 +357,10 @@ class SchedulingQueue:
         if unit.state in _LISTED:
             self._wake(unit, now, FORCED)
 
+    def soon(self, unit: Unit) -> bool:
+        """Whether `pop` returns a unit without waiting for the end of its backoff."""
+        return unit.state is ACTIVE or (unit.state is BACKOFF and not _is_patient(unit))
+
     def sort_again(self, unit: Unit, now: float) -> None:
         """An active unit belongs elsewhere than before, or may not be tried any more."""
         if unit.state is ACTIVE:
@@ -488,8 +492,7 @@ class SchedulingQueue:
     def _back_off(self, unit: Unit, now: float, why: str) -> None:
         unit.move(BACKOFF, now, why)
         key = self.key(unit)
-        patient = unit.failed_by_error or unit.hasty >= _HASTY_ATTEMPTS
-        heap = self._after_error if patient else self._backing_off
+        heap = self._after_error if _is_patient(unit) else self._backing_off
         self._tickets = unit.ticket = self._tickets + 1
         heapq.heappush(heap, (unit.backoff_until_s, key, unit.ticket, unit))
 
@@ -581,3 +584,8 @@ def _differs(before: Pod, after: Pod) -> bool:
     if before.template is not after.template and before.template != after.template:
         return True
     return before.gates != after.gates or before.requests != after.requests
+
+
+def _is_patient(unit: Unit) -> bool:
+    """Whether a unit waits for the end of its backoff even if there is nothing else to try."""
+    return unit.failed_by_error or unit.hasty >= _HASTY_ATTEMPTS
