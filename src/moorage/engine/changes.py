@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from moorage.core.deviceindex import RESOURCE_CLAIM
@@ -12,6 +12,7 @@ from moorage.core.pods import Pod
 from moorage.core.state import PodMove
 from moorage.engine.failures import EXTENDER, NO_DOMAIN, NO_NODES
 from moorage.engine.faults import Faults
+from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
 from moorage.framework.runner import Runner
 from moorage.framework.status import Status
@@ -74,3 +75,19 @@ def helps(plugin_name: str, pod: Pod, change: Change, runner: Runner | None, fau
         return False
     answer = faults.ask(plugin, plugin.helps, pod.template, change)
     return isinstance(answer, Status) or bool(answer)
+
+
+def helps_unit(
+    plugin_name: str, unit: Unit, change: Change, runner_of: Callable[[Pod], Runner | None], faults: Faults
+) -> bool:
+    """The same for a unit: a gang may be helped if any of its members may, unless the change is one of their own."""
+    if unit.gang is None:
+        return helps(plugin_name, unit.pod, change, runner_of(unit.pod), faults)
+    own = change.pod is not None and change.pod.uid in unit.members
+    pods = () if own else _one_of_each(unit.members.values())
+    return any(helps(plugin_name, pod, change, runner_of(pod), faults) for pod in pods)
+
+
+def _one_of_each(entries: Iterable[QueuedPod]) -> Iterable[Pod]:
+    """One pod of each template. Equal templates are usually one object; a second one costs only time."""
+    return {id(entry.pod.template): entry.pod for entry in entries}.values()

@@ -40,13 +40,13 @@ from moorage.core.queues import QUEUE_KINDS
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
-from moorage.engine.changes import MOVES, helps, node_change, object_change, wakers_of
+from moorage.engine.changes import MOVES, helps_unit, node_change, object_change, wakers_of
 from moorage.engine.context import EngineContext, Observer, Stop
 from moorage.engine.devicehealth import HEALTH_KINDS, DeviceHealth
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
-from moorage.engine.gangs import Gangs, one_of_each
+from moorage.engine.gangs import Gangs
 from moorage.engine.gate import UnitGates
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
 from moorage.engine.makingroom import MakingRoom
@@ -189,14 +189,13 @@ class Engine:
         decided, made = 0, False
         while decided < budget:
             unit = queue.pop(now) if asking is None else asking.pop(now)
-            if unit is None and queue.shared is not None and not made and self._rooms.make(turn):
-                made = True  # room that no unit is tried in is not made again
+            made = unit is None and queue.shared is not None and not made and self._rooms.make(turn)
+            if made:  # once: room that no unit is tried in is not made again
                 continue
             if unit is None and not decided and not self.bindings.posted:
                 unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if unit is None:
                 return
-            made = False
             try:
                 decided += self._attempt(unit, turn)
             except UnfinishedError:
@@ -540,12 +539,7 @@ class Engine:
         return found
 
     def _helps(self, name: str, unit: Unit, change: Change) -> bool:
-        runner_of, faults = self._context.runner_of, self.faults
-        if unit.gang is None:
-            return helps(name, unit.pod, change, runner_of(unit.pod), faults)
-        own = change.pod is not None and change.pod.uid in unit.members
-        pods = () if own else one_of_each(unit.members.values())
-        return any(helps(name, pod, change, runner_of(pod), faults) for pod in pods)
+        return helps_unit(name, unit, change, self._context.runner_of, self.faults)
 
     def _queue_key(self, unit: Unit) -> tuple[Any, ...]:
         """QueueSort; a gang is sorted by its own priority and age."""

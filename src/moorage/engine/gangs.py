@@ -499,8 +499,3 @@ class Gangs:
 def _by_importance(entry: QueuedPod) -> tuple[int, float, str]:
     """Highest priority first, then the oldest; the name is unique, as a gang has one namespace."""
     return -entry.pod.template.priority, entry.pod.created_s, entry.pod.name
-
-
-def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[Pod]:
-    """One pod of each template. Equal templates are usually one object; a second one costs only time."""
-    return {id(entry.pod.template): entry.pod for entry in entries}.values()
