@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.packing import Ground, Layer, Question, Role, RoleScope, Value, sums, used_domains, value_of
+from moorage.core.packing import Layer, Offers, Question, Role, RoleScope, Value, sums, used_domains, value_of
 
 RESOURCES = 2
 
@@ -28,11 +28,11 @@ def small_world(rng: Random) -> Question:
     liking = np.zeros((roles, nodes), dtype=np.int64)
     if rng.random() < 0.25:
         liking[:] = [[rng.choice([0, 0, 5, 10]) for _ in range(nodes)] for _ in range(roles)]
-    ground = Ground(
+    offers = Offers(
         _domains(rng, levels, nodes), np.where(eligible, fitting, 0), free[0], eligible, standing, liking, needs, free
     )
     made = tuple(_role(rng, levels, roles, bool(standing[r].any()), int(needs[r, 0])) for r in range(roles))
-    return Question(ground, made, _scopes(rng, levels, roles))
+    return Question(offers, made, _scopes(rng, levels, roles))
 
 
 def _domains(rng: Random, levels: int, nodes: int) -> Rows:
@@ -73,7 +73,7 @@ def _scopes(rng: Random, levels: int, roles: int) -> tuple[RoleScope, ...]:
 def best_of_all(question: Question) -> Value | None:
     """The best value there is, None if not all members can be placed."""
     allowed = [counts for counts in _placements(question) if _is_allowed(question, counts)]
-    levels = range(question.ground.levels)
+    levels = range(question.offers.levels)
     fits = [
         max((j for j in levels if any(len(used_domains(question, scope, c, j)) <= 1 for c in allowed)), default=0)
         for scope in question.counted
@@ -83,7 +83,7 @@ def best_of_all(question: Question) -> Value | None:
 
 def _placements(question: Question) -> Iterator[Ints]:
     ways = [
-        [*_ways(role.count, caps.tolist())] for role, caps in zip(question.roles, question.ground.caps, strict=True)
+        [*_ways(role.count, caps.tolist())] for role, caps in zip(question.roles, question.offers.caps, strict=True)
     ]
     for each in product(*ways):
         yield np.array(each, dtype=np.int64)
@@ -99,19 +99,19 @@ def _ways(count: int, caps: list[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _is_allowed(question: Question, counts: Ints) -> bool:
-    ground = question.ground
-    taken = ground.needs.T @ counts
-    if ((taken > ground.free) & (taken > 0)).any():
+    offers = question.offers
+    taken = offers.needs.T @ counts
+    if ((taken > offers.free) & (taken > 0)).any():
         return False
     for scope in question.scopes:
         if scope.required is not None:
-            domains = ground.domains[scope.required]
+            domains = offers.domains[scope.required]
             new = np.unique(domains[counts[list(scope.roles)].sum(axis=0) > 0])
             old = np.unique(domains[question.standing_of(scope) > 0])
             if len(new) > 1 or (len(old) and not np.isin(new, old).all()):
                 return False
     return all(
-        not (sums(ground.domains[layer.level], counts[r] + ground.standing[r], 16) % layer.size).any()
+        not (sums(offers.domains[layer.level], counts[r] + offers.standing[r], 16) % layer.size).any()
         for r, role in enumerate(question.roles)
         for layer in role.layers
     )

@@ -11,7 +11,7 @@ import pytest
 
 from moorage.core.packalike import pack_alike, suits
 from moorage.core.packbalanced import pack_balanced
-from moorage.core.packing import Ground, Layer, Question, Role, RoleScope, value_of
+from moorage.core.packing import Layer, Offers, Question, Role, RoleScope, value_of
 from moorage.core.packmerge import merged
 from moorage.core.packsearch import pack
 from moorage.core.packtables import pack_by_tables
@@ -79,12 +79,12 @@ def flat(caps: list[int], racks: list[int], *roles: Role, required: int | None =
     """Nodes in racks, each a domain of its own."""
     n = len(caps)
     each = np.array([caps], dtype=np.int64)
-    ground = Ground(
+    offers = Offers(
         np.array([racks, range(n)]), np.repeat(each, len(roles), axis=0), each[0], np.ones((len(roles), n), bool),
         np.zeros((len(roles), n), dtype=np.int64), np.zeros((len(roles), n), dtype=np.int64),
         np.ones((len(roles), 1), dtype=np.int64), each,
     )  # fmt: skip
-    return Question(ground, roles, (RoleScope(tuple(range(len(roles))), required),))
+    return Question(offers, roles, (RoleScope(tuple(range(len(roles))), required),))
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_large_gangs_of_several_roles_get_an_answer_with_a_bound() -> None:
 def test_domains_that_hold_each_role_but_not_all_are_no_obstacle() -> None:
     """Forty racks hold each of the roles, none holds all of them; the wider domain, which does, is still looked at."""
     roles = tuple(Role(40, 40, amount=1 + number) for number in range(4))
-    ground = flat([100] * 80, [rack // 2 for rack in range(80)], *roles).ground
+    offers = flat([100] * 80, [rack // 2 for rack in range(80)], *roles).offers
     needs = np.array([[1], [2], [3], [4]])
-    caps = np.stack([ground.free[0] // need for need in needs[:, 0]])
-    domains = np.stack([np.zeros(80, dtype=np.intp), *ground.domains])
-    question = Question(replace(ground, needs=needs, caps=caps, domains=domains), roles, (RoleScope((0, 1, 2, 3), 0),))
+    caps = np.stack([offers.free[0] // need for need in needs[:, 0]])
+    domains = np.stack([np.zeros(80, dtype=np.intp), *offers.domains])
+    question = Question(replace(offers, needs=needs, caps=caps, domains=domains), roles, (RoleScope((0, 1, 2, 3), 0),))
     found = pack(question)
     assert found is not None
     assert found.counts.sum() == 160
@@ -154,7 +154,7 @@ def test_room_in_units_too_large_for_64_bits_still_decides() -> None:
     """Memory in bytes at several levels: costs are then Python's integers."""
     question = flat([2, 2, 2, 2], [0, 0, 1, 1], Role(3, 3, amount=1 << 40), required=0)
     spare = np.array([1 << 45, 1 << 44, 1 << 43, (1 << 44) + 1], dtype=np.int64)
-    found = pack(replace(question, ground=replace(question.ground, spare=spare)))
+    found = pack(replace(question, offers=replace(question.offers, spare=spare)))
     assert found is not None
     assert found.counts[0].tolist() == [0, 0, 2, 1] or found.counts[0].tolist() == [0, 0, 1, 2]
 

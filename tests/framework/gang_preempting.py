@@ -180,13 +180,13 @@ def check_outcome(scene: Scene, outcome: GangOutcome) -> None:
         return
     by_name = {pod.name: pod for pod in (*scene.pods, *scene.members)}
     victims = [by_name[name] for name in outcome.victims]
-    guests = [replace(by_name[name], node=node) for name, node in outcome.nodes.items()]
+    preemptors = [replace(by_name[name], node=node) for name, node in outcome.nodes.items()]
     remaining = [pod for pod in scene.pods if pod not in victims]
-    assert len(guests) >= (scene.needed or len(scene.members))
-    assert fits_all(scene.nodes, [*remaining, *guests])
+    assert len(preemptors) >= (scene.needed or len(scene.members))
+    assert fits_all(scene.nodes, [*remaining, *preemptors])
     assert all(v.template.priority < min(m.template.priority for m in scene.members) for v in victims)
     for gang in scene.gangs:
         left = sum(scene.gang_of(pod) is gang for pod in remaining)
         assert not gang.disturbed(left, sum(scene.gang_of(pod) is gang for pod in victims))
     for unit in units_of(scene, victims):
-        assert not fits_all(scene.nodes, [*remaining, *guests, *unit]), f"{[pod.name for pod in unit]} go in vain"
+        assert not fits_all(scene.nodes, [*remaining, *preemptors, *unit]), f"{[pod.name for pod in unit]} go in vain"

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
-from moorage.core.packing import Ground, Packing, Question, RoleScope, sums, value_of
+from moorage.core.packing import Offers, Packing, Question, RoleScope, sums, value_of
 from moorage.core.packtables import Costs, Table, costs_of, turns
 from moorage.core.values import dataclass
 
@@ -34,14 +34,14 @@ class Rooms:
 
 def suits(question: Question) -> bool:
     """Whether this module can answer: one role of which no member stands, one scope, no preferences."""
-    ground = question.ground
+    offers = question.offers
     return (
         len(question.roles) == 1
         and len(question.counted) == 1
         and all(scope.roles == (0,) for scope in question.scopes)
-        and bool(ground.levels)
-        and not ground.standing.any()
-        and not ground.liking.any()
+        and bool(offers.levels)
+        and not offers.standing.any()
+        and not offers.liking.any()
     )
 
 
@@ -55,7 +55,7 @@ def pack_alike(question: Question) -> Packing | None:
     if fit is None:
         if required is not None or sum((rooms[0].units * rooms[0].unit).tolist()) < role.count:
             return None
-        inside: Mask = np.ones(len(question.ground.spare), dtype=np.bool_)
+        inside: Mask = np.ones(len(question.offers.spare), dtype=np.bool_)
         counts = _spread(question, inside, 0, None)
     elif required is not None and fit < required:
         return None
@@ -83,18 +83,18 @@ def _required(scopes: Sequence[RoleScope]) -> int | None:
 
 def rooms_of(question: Question) -> list[Rooms]:
     """The room at each level, the widest first; whole slices only, from the level of their layer upwards."""
-    ground, sizes = question.ground, {layer.level: layer.size for layer in reversed(question.roles[0].layers)}
+    offers, sizes = question.offers, {layer.level: layer.size for layer in reversed(question.roles[0].layers)}
     found: list[Rooms] = []
-    amounts, below, unit = np.minimum(ground.caps[0], question.roles[0].count), ground.domains[-1], 1
-    for level in reversed(range(ground.levels)):
-        of_node = ground.domains[level]
+    amounts, below, unit = np.minimum(offers.caps[0], question.roles[0].count), offers.domains[-1], 1
+    for level in reversed(range(offers.levels)):
+        of_node = offers.domains[level]
         number = int(of_node.max(initial=-1)) + 1
         units = sums(below, amounts, number)
         size = sizes.get(level, unit)
         units, unit = units * unit // size, size
         parents = np.zeros(number, dtype=np.intp)
         if level:
-            parents[of_node] = ground.domains[level - 1]
+            parents[of_node] = offers.domains[level - 1]
         found.append(Rooms(unit, units, of_node, parents))
         amounts, below = units, parents
     found.reverse()
@@ -126,15 +126,15 @@ def _best_alone(question: Question, rooms: list[Rooms], fit: int, holds: Mask) -
     return tightest
 
 
-def renumbered(ground: Ground) -> Ground:
+def renumbered(offers: Offers) -> Offers:
     """The same with domains numbered without gaps."""
-    return replace(ground, domains=np.array([np.unique(level, return_inverse=True)[1] for level in ground.domains]))
+    return replace(offers, domains=np.array([np.unique(level, return_inverse=True)[1] for level in offers.domains]))
 
 
 def _spread(question: Question, inside: Mask, fit: int, top: int | None) -> Ints:
     """The members of each node, shape (1, n), if they all go to one domain of the level `top`, or anywhere."""
     nodes = np.flatnonzero(inside)
-    narrowed = Question(renumbered(question.ground.at(nodes)), question.roles, question.scopes)
+    narrowed = Question(renumbered(question.offers.at(nodes)), question.roles, question.scopes)
     costs = costs_of(narrowed, (fit,), -1 if top is None else top)
     found = _Tables(narrowed, costs, top)
     best = found.best()
@@ -148,7 +148,7 @@ class _Tables:
 
     def __init__(self, question: Question, costs: Costs, top: int | None) -> None:
         self._costs, self._count = costs, question.roles[0].count
-        self._ground: Ground = question.ground
+        self._ground: Offers = question.offers
         self._rooms = rooms_of(question)
         self._top = top
         self._cost = [self._use(question, level) for level in range(len(self._rooms))]

@@ -31,7 +31,7 @@ def pack_balanced(question: Question, level: int) -> Packing | None:
                 best = key, shares
     if best is None:
         return None
-    counts = np.zeros_like(question.ground.caps)
+    counts = np.zeros_like(question.offers.caps)
     for domain, units in best[1].items():
         nodes = np.flatnonzero(room.of_node == domain)
         counts[:, nodes] = _inside(question, nodes, units * room.unit)
@@ -67,7 +67,7 @@ def _inside(question: Question, nodes: Rows, count: int) -> Ints:
     """The members of one domain."""
     role = replace(question.roles[0], count=count, least=count)
     found = pack_alike(
-        Question(question.ground.at(nodes), (role,), tuple(replace(each, required=None) for each in question.scopes))
+        Question(question.offers.at(nodes), (role,), tuple(replace(each, required=None) for each in question.scopes))
     )
     if found is None:
         raise AssertionError("a domain has less room than was counted")

@@ -58,7 +58,7 @@ class RoleScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Offers:
     """The nodes that may be used or are used already, n of them, and their domains."""
 
     domains: Rows
@@ -83,17 +83,17 @@ class Ground:
         """The number of levels."""
         return len(self.domains)
 
-    def at(self, rows: Rows | Mask) -> Ground:
+    def at(self, rows: Rows | Mask) -> Offers:
         """The same for some of the nodes."""
-        return Ground(
+        return Offers(
             self.domains[:, rows], self.caps[:, rows], self.spare[rows], self.eligible[:, rows],
             self.standing[:, rows], self.liking[:, rows], self.needs, self.free[:, rows],
         )  # fmt: skip
 
-    def of_role(self, role: int) -> Ground:
+    def of_role(self, role: int) -> Offers:
         """The same for one of the roles."""
         one = slice(role, role + 1)
-        return Ground(
+        return Offers(
             self.domains, self.caps[one], self.spare, self.eligible[one], self.standing[one], self.liking[one],
             self.needs[one], self.free,
         )  # fmt: skip
@@ -103,7 +103,7 @@ class Ground:
 class Question:
     """A gang and the nodes for it."""
 
-    ground: Ground
+    offers: Offers
     roles: tuple[Role, ...]
     scopes: tuple[RoleScope, ...]
 
@@ -119,13 +119,13 @@ class Question:
 
     def standing_of(self, scope: RoleScope) -> Ints:
         """How many members of a scope stand on each node, shape (n,)."""
-        found: Ints = self.ground.standing[list(scope.roles)].sum(axis=0)
+        found: Ints = self.offers.standing[list(scope.roles)].sum(axis=0)
         return found
 
     def room_of(self, scope: RoleScope) -> Ints:
         """What each node has left for a scope of the scarcest resource, shape (n,)."""
-        eligible = self.ground.eligible[list(scope.roles)].any(axis=0)
-        return np.where(eligible, self.ground.spare.clip(0), 0)
+        eligible = self.offers.eligible[list(scope.roles)].any(axis=0)
+        return np.where(eligible, self.offers.spare.clip(0), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,31 +166,31 @@ def sums(domains: Rows, amounts: Ints, number: int) -> Ints:
 def held(question: Question, role: int, level: int, caps: Ints | None = None) -> Ints:
     """How many members of a role each domain of a level has room for, if it holds no other role; slices are whole.
 
-    `caps`: other room of nodes than that of the ground, shape (roles, n).
+    `caps`: other room of nodes than that of the offers, shape (roles, n).
     """
-    ground = question.ground
-    here: Ints = (ground.caps if caps is None else caps)[role].clip(0)
+    offers = question.offers
+    here: Ints = (offers.caps if caps is None else caps)[role].clip(0)
     for layer in reversed(question.roles[role].layers):
         if layer.level < level:
             break
-        domains, first = np.unique(ground.domains[layer.level], return_index=True)
+        domains, first = np.unique(offers.domains[layer.level], return_index=True)
         number = int(domains.max(initial=-1)) + 1
-        stand = sums(ground.domains[layer.level], ground.standing[role], number)[domains]
-        room = sums(ground.domains[layer.level], here, number)[domains]
+        stand = sums(offers.domains[layer.level], offers.standing[role], number)[domains]
+        room = sums(offers.domains[layer.level], here, number)[domains]
         here = np.zeros_like(here)
         here[first] = ((room + stand) // layer.size * layer.size - stand).clip(0)
-    return sums(ground.domains[level], here, int(ground.domains[level].max(initial=-1)) + 1)
+    return sums(offers.domains[level], here, int(offers.domains[level].max(initial=-1)) + 1)
 
 
 def used_domains(question: Question, scope: RoleScope, counts: Ints, level: int) -> Rows:
     """The domains of a level that members of a scope use, those that stand there included."""
     here = counts[list(scope.roles)].sum(axis=0) + question.standing_of(scope)
-    return np.unique(question.ground.domains[level][here > 0])
+    return np.unique(question.offers.domains[level][here > 0])
 
 
 def domain_counts(question: Question, counts: Ints) -> Value:
     """How many domains are used at each level, all scopes together."""
-    levels = range(question.ground.levels)
+    levels = range(question.offers.levels)
     return tuple(sum(len(used_domains(question, c, counts, j)) for c in question.counted) for j in levels)
 
 
@@ -198,7 +198,7 @@ def fit_levels(question: Question, counts: Ints) -> tuple[int, ...]:
     """The lowest level at which each scope lies in one domain, 0 where it lies in several even at the widest."""
     fits = []
     for scope in question.counted:
-        alone = [j for j in range(question.ground.levels) if len(used_domains(question, scope, counts, j)) <= 1]
+        alone = [j for j in range(question.offers.levels) if len(used_domains(question, scope, counts, j)) <= 1]
         fits.append(max(alone, default=0))
     return tuple(fits)
 
@@ -209,15 +209,15 @@ def value_of(question: Question, counts: Ints, fits: Sequence[int]) -> Value:
     left = question.total - placed
     if not placed or not counted:
         return (left,)
-    ground, room = question.ground, []
-    for level in range(ground.levels):
+    offers, room = question.offers, []
+    for level in range(offers.levels):
         measured = [scope for scope, fit in zip(counted, fits, strict=True) if fit <= level]
         if measured:
             room.append(sum(_left_over(question, scope, counts, level) for scope in measured))
-    return (left, *domain_counts(question, counts), -int((counts * ground.liking).sum()), *room)
+    return (left, *domain_counts(question, counts), -int((counts * offers.liking).sum()), *room)
 
 
 def _left_over(question: Question, scope: RoleScope, counts: Ints, level: int) -> int:
-    inside = np.isin(question.ground.domains[level], used_domains(question, scope, counts, level))
+    inside = np.isin(question.offers.domains[level], used_domains(question, scope, counts, level))
     taken = sum(question.roles[r].amount * int(counts[r].sum()) for r in scope.roles)
     return int(sum(question.room_of(scope)[inside].tolist())) - taken

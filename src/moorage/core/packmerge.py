@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from moorage.core.arrays import Ints
-from moorage.core.packing import Ground, Question, Role, RoleScope
+from moorage.core.packing import Offers, Question, Role, RoleScope
 
 
 class Merged:
@@ -19,13 +19,13 @@ class Merged:
 
     def __init__(self, question: Question, parts: list[list[int]]) -> None:
         self._given, self._parts = question, parts
-        ground, first = question.ground, [part[0] for part in parts]
+        offers, first = question.offers, [part[0] for part in parts]
         of_role = {role: number for number, part in enumerate(parts) for role in part}
         self.question = Question(
-            Ground(
-                ground.domains, ground.caps[first], ground.spare, ground.eligible[first],
-                np.stack([ground.standing[part].sum(axis=0) for part in parts]), ground.liking[first],
-                ground.needs[first], ground.free,
+            Offers(
+                offers.domains, offers.caps[first], offers.spare, offers.eligible[first],
+                np.stack([offers.standing[part].sum(axis=0) for part in parts]), offers.liking[first],
+                offers.needs[first], offers.free,
             ),
             tuple(_sum([question.roles[role] for role in part]) for part in parts),
             tuple(replace(scope, roles=_distinct(of_role, scope)) for scope in question.scopes),
@@ -36,7 +36,7 @@ class Merged:
 
         Every domain of a layer holds whole slices, and so does every role: none is cut.
         """
-        found = np.zeros_like(self._given.ground.caps)
+        found = np.zeros_like(self._given.offers.caps)
         for number, part in enumerate(self._parts):
             before = np.cumsum(counts[number]) - counts[number]
             start = 0
@@ -57,11 +57,11 @@ def merged(question: Question) -> Merged | None:
 
 def _likeness(question: Question, role: int) -> Hashable:
     """What roles have in common that may be put together."""
-    ground, each = question.ground, question.roles[role]
-    if each.layers and (ground.standing.any() or each.count % each.layers[0].size):
+    offers, each = question.offers, question.roles[role]
+    if each.layers and (offers.standing.any() or each.count % each.layers[0].size):
         return role
     scopes = tuple(number for number, scope in enumerate(question.scopes) if role in scope.roles)
-    columns = (ground.caps[role], ground.eligible[role], ground.liking[role], ground.needs[role])
+    columns = (offers.caps[role], offers.eligible[role], offers.liking[role], offers.needs[role])
     return each.layers, each.amount, scopes, *(column.tobytes() for column in columns)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.packalike import most_alike, pack_alike, renumbered, suits
-from moorage.core.packing import Ground, Packing, Question, Role, RoleScope, Value, fit_levels, held, sums, value_of
+from moorage.core.packing import Offers, Packing, Question, Role, RoleScope, Value, fit_levels, held, sums, value_of
 from moorage.core.packmerge import merged
 from moorage.core.packtables import pack_by_tables
 
@@ -60,7 +60,7 @@ def pack(question: Question, least: int = 0) -> Packing | None:
 def _left_out(question: Question, counts: list[int]) -> Packing | None:
     """The placement of so many members of each role; the others are left out."""
     roles = tuple(replace(role, count=count, least=count) for role, count in zip(question.roles, counts, strict=True))
-    found = _pack_all(Question(question.ground, roles, question.scopes))
+    found = _pack_all(Question(question.offers, roles, question.scopes))
     left = question.total - sum(counts)
     if found is None:
         return None
@@ -97,34 +97,34 @@ def _pack_all(question: Question) -> Packing | None:
 
 def _narrowed(question: Question) -> Question | None:
     """The question without room in domains that cannot hold a scope as a whole; None if no domain can."""
-    ground, caps = question.ground, question.ground.caps.copy()
+    offers, caps = question.offers, question.offers.caps.copy()
     for scope in question.scopes:
         if scope.required is None:
             continue
-        domains = ground.domains[scope.required]
+        domains = offers.domains[scope.required]
         holds = _holding(question, scope, scope.required, caps)
         if not holds.any() and any(question.roles[role].count for role in scope.roles):
             return None
         caps[np.ix_(list(scope.roles), ~holds[domains])] = 0
     if any(int(caps[r].sum()) < role.count for r, role in enumerate(question.roles)):
         return None
-    return replace(question, ground=replace(ground, caps=caps))
+    return replace(question, offers=replace(offers, caps=caps))
 
 
 def _holding(question: Question, scope: RoleScope, level: int, caps: Ints) -> Mask:
     """Which domains of a level may have room for a scope as a whole: each role by itself has, and all in amounts."""
-    holds: Mask = np.ones(int(question.ground.domains[level].max(initial=-1)) + 1, dtype=np.bool_)
+    holds: Mask = np.ones(int(question.offers.domains[level].max(initial=-1)) + 1, dtype=np.bool_)
     for role in scope.roles:
         holds &= held(question, role, level, caps) >= question.roles[role].count
-    ground, domains = question.ground, question.ground.domains[level]
-    taken = np.zeros((len(ground.free), len(holds)), dtype=np.int64)
+    offers, domains = question.offers, question.offers.domains[level]
+    taken = np.zeros((len(offers.free), len(holds)), dtype=np.int64)
     for role, each in enumerate(question.roles):
         if role in scope.roles:
-            taken += (ground.needs[role] * each.count)[:, None]
+            taken += (offers.needs[role] * each.count)[:, None]
         elif len(there := np.unique(domains[caps[role] > 0])) == 1:  # others that can only be there need room, too
-            taken[:, there[0]] += ground.needs[role] * each.count
+            taken[:, there[0]] += offers.needs[role] * each.count
     usable = caps.any(axis=0)
-    for amounts, free in zip(taken, ground.free, strict=True):
+    for amounts, free in zip(taken, offers.free, strict=True):
         holds &= (amounts == 0) | (sums(domains, np.where(usable, free.clip(0), 0), len(holds)) >= amounts)
     return holds
 
@@ -135,7 +135,7 @@ def _is_small(question: Question) -> bool:
 
 def _steps(question: Question) -> int:
     """About how many additions tables of all roles together take."""
-    tables = 2 + (len(question.counted) > 1) * len(question.counted) * question.ground.levels
+    tables = 2 + (len(question.counted) > 1) * len(question.counted) * question.offers.levels
     return _additions(question, range(len(question.roles))) * tables
 
 
@@ -147,9 +147,9 @@ def _steps_in_turn(question: Question) -> int:
 def _additions(question: Question, roles: Sequence[int]) -> int:
     counts = [question.roles[role].count for role in roles]
     states = prod(count + 1 for count in counts)
-    caps = np.minimum(question.ground.caps[list(roles)], np.array(counts)[:, None])
+    caps = np.minimum(question.offers.caps[list(roles)], np.array(counts)[:, None])
     entries = int((caps + 1).prod(axis=0).clip(0, states).sum())
-    inner = sum(len(np.unique(level)) for level in question.ground.domains[:-1])
+    inner = sum(len(np.unique(level)) for level in question.offers.domains[:-1])
     return (entries + inner * states) * states
 
 
@@ -160,16 +160,16 @@ def _filled(question: Question) -> Packing | None:
     """
     if any(scope.required is not None for scope in question.scopes):
         return None
-    left, counts = question, np.zeros_like(question.ground.caps)
+    left, counts = question, np.zeros_like(question.offers.caps)
     for role, each in enumerate(question.roles):
-        caps = left.ground.caps[role]
-        last = int(np.flatnonzero(question.ground.standing[role]).max(initial=0))
+        caps = left.offers.caps[role]
+        last = int(np.flatnonzero(question.offers.standing[role]).max(initial=0))
         order = np.roll(np.arange(len(caps)), -last)
         before = np.cumsum(caps[order]) - caps[order]
         counts[role, order] = np.clip(each.count - before, 0, caps[order])
         if int(counts[role].sum()) < each.count:
             return None
-        left = replace(left, ground=_after(left, role, counts[role]))
+        left = replace(left, offers=_after(left, role, counts[role]))
     return Packing(counts, (0,), (0,))
 
 
@@ -207,7 +207,7 @@ class _Search:
         widest = next((scope for scope in self._order if scope.counts and set(scope.roles) == everyone), None)
         if widest is None:
             return self._in_scopes(question)
-        for level in range(question.ground.levels - 1, (widest.required or 0) - 1, -1):
+        for level in range(question.offers.levels - 1, (widest.required or 0) - 1, -1):
             found = self._alone(_candidates(question, widest, level))
             if found is not None:
                 return replace(found, bound=min([found.value, *self._open]))
@@ -231,7 +231,7 @@ class _Search:
         return best
 
     def _inside(self, candidate: _Candidate) -> Packing | None:
-        inner = replace(self._question, ground=renumbered(self._question.ground.at(candidate.nodes)))
+        inner = replace(self._question, offers=renumbered(self._question.offers.at(candidate.nodes)))
         if _is_small(inner):
             self._steps -= max(_steps(inner), _LEAST_STEPS)
             found = pack_by_tables(inner)
@@ -240,7 +240,7 @@ class _Search:
             self._open.append(candidate.bound)
         if found is None:
             return None
-        counts = np.zeros_like(self._question.ground.caps)
+        counts = np.zeros_like(self._question.offers.caps)
         counts[:, candidate.nodes] = found.counts
         return replace(found, counts=counts)
 
@@ -253,8 +253,8 @@ class _Search:
         for scope in order:
             if scope.required is None:
                 continue
-            used = question.ground.caps[list(scope.roles)].sum(axis=0) > 0
-            if len(np.unique(question.ground.domains[scope.required][used])) <= 1:
+            used = question.offers.caps[list(scope.roles)].sum(axis=0) > 0
+            if len(np.unique(question.offers.domains[scope.required][used])) <= 1:
                 continue
             rest = [each for each in order if each is not scope]
             for narrowed in _inside(question, scope, scope.required):
@@ -269,9 +269,9 @@ class _Search:
 
 def _candidates(question: Question, scope: RoleScope, level: int) -> list[_Candidate]:
     """The domains of a level that may hold a scope, the one with the smallest bound first, then the tightest."""
-    ground = question.ground
-    domains = ground.domains[level]
-    holds = _holding(question, scope, level, ground.caps)
+    offers = question.offers
+    domains = offers.domains[level]
+    holds = _holding(question, scope, level, offers.caps)
     standing = np.unique(domains[question.standing_of(scope) > 0])
     if len(standing):
         holds &= np.isin(np.arange(len(holds)), standing) & (len(standing) == 1)
@@ -279,23 +279,23 @@ def _candidates(question: Question, scope: RoleScope, level: int) -> list[_Candi
     nodes = np.flatnonzero(holds[domains])
     nodes = nodes[np.argsort(domains[nodes], kind="stable")]
     parts = np.split(nodes, np.flatnonzero(np.diff(domains[nodes])) + 1) if len(nodes) else []
-    found = [_Candidate(_bound(replace(question, ground=ground.at(part))), part) for part in parts]
+    found = [_Candidate(_bound(replace(question, offers=offers.at(part))), part) for part in parts]
     return sorted(found, key=lambda each: (each.bound, int(room[domains[each.nodes[0]]]), int(each.nodes[0])))
 
 
 def _inside(question: Question, scope: RoleScope, level: int) -> Iterator[Question]:
     """The question with a scope bound to one domain of a level, for each that may hold it, the tightest first."""
-    ground = question.ground
-    holds = _holding(question, scope, level, ground.caps)
-    standing = np.unique(ground.domains[level][question.standing_of(scope) > 0])
+    offers = question.offers
+    holds = _holding(question, scope, level, offers.caps)
+    standing = np.unique(offers.domains[level][question.standing_of(scope) > 0])
     if len(standing):
         holds &= np.isin(np.arange(len(holds)), standing)
-    room = sums(ground.domains[level], question.room_of(scope), len(holds))
+    room = sums(offers.domains[level], question.room_of(scope), len(holds))
     domains = sorted(np.flatnonzero(holds).tolist(), key=lambda domain: (int(room[domain]), domain))
     for domain in domains[:_MOST_DOMAINS]:
-        caps = ground.caps.copy()
-        caps[np.ix_(list(scope.roles), ground.domains[level] != domain)] = 0
-        yield replace(question, ground=replace(ground, caps=caps))
+        caps = offers.caps.copy()
+        caps[np.ix_(list(scope.roles), offers.domains[level] != domain)] = 0
+        yield replace(question, offers=replace(offers, caps=caps))
 
 
 def _one_by_one(question: Question) -> Packing | None:
@@ -309,31 +309,31 @@ def _one_by_one(question: Question) -> Packing | None:
 
 def _in_turn(question: Question, order: Sequence[int]) -> Packing | None:
     """One role after the other; the domains of earlier ones cost nothing more."""
-    ground = question.ground
-    counts = np.zeros_like(ground.caps)
+    offers = question.offers
+    counts = np.zeros_like(offers.caps)
     left = question
     for role in order:
-        nodes = np.flatnonzero(left.ground.caps.any(axis=0) | left.ground.standing.any(axis=0))
-        found = _one_role(replace(left, ground=left.ground.at(nodes)), role)
+        nodes = np.flatnonzero(left.offers.caps.any(axis=0) | left.offers.standing.any(axis=0))
+        found = _one_role(replace(left, offers=left.offers.at(nodes)), role)
         if found is None:
             return None
         counts[role, nodes] = found
-        left = replace(left, ground=_after(left, role, counts[role]))
+        left = replace(left, offers=_after(left, role, counts[role]))
     fits = fit_levels(question, counts)
     return Packing(counts, value_of(question, counts, fits), _bound(question), fits)
 
 
 def _one_role(question: Question, role: int) -> Ints | None:
     """The members of one role on each node; None if they cannot all be placed."""
-    ground = renumbered(question.ground)
-    if not ground.standing.any():
+    offers = renumbered(question.offers)
+    if not offers.standing.any():
         scopes = tuple(replace(each, roles=(0,)) for each in question.scopes if role in each.roles)
-        single = Question(ground.of_role(role), (question.roles[role],), scopes[-1:])
+        single = Question(offers.of_role(role), (question.roles[role],), scopes[-1:])
         if suits(single):
             alike = pack_alike(single)
             return None if alike is None else alike.counts[0]
     roles = tuple(each if r == role else _nobody(each) for r, each in enumerate(question.roles))
-    found = pack_by_tables(Question(ground, roles, question.scopes))
+    found = pack_by_tables(Question(offers, roles, question.scopes))
     return None if found is None else found.counts[role]
 
 
@@ -341,16 +341,16 @@ def _nobody(role: Role) -> Role:
     return replace(role, count=0, least=0, layers=())
 
 
-def _after(question: Question, role: int, placed: Ints) -> Ground:
+def _after(question: Question, role: int, placed: Ints) -> Offers:
     """What is left once members of a role are placed."""
-    ground = question.ground
-    free = ground.free - ground.needs[role][:, None] * placed[None, :]
-    needs = ground.needs[:, :, None]
+    offers = question.offers
+    free = offers.free - offers.needs[role][:, None] * placed[None, :]
+    needs = offers.needs[:, :, None]
     fits = np.where(needs > 0, free[None, :, :] // np.maximum(needs, 1), np.iinfo(np.int64).max).min(axis=1)
-    standing = ground.standing.copy()
+    standing = offers.standing.copy()
     standing[role] += placed
-    spare = ground.spare - question.roles[role].amount * placed
-    return replace(ground, free=free, caps=np.minimum(ground.caps, fits.clip(0)), standing=standing, spare=spare)
+    spare = offers.spare - question.roles[role].amount * placed
+    return replace(offers, free=free, caps=np.minimum(offers.caps, fits.clip(0)), standing=standing, spare=spare)
 
 
 def _bound(question: Question) -> Value:
@@ -359,7 +359,7 @@ def _bound(question: Question) -> Value:
     Domains in which members stand are used in any case, and what they have room for costs nothing.
     """
     found = [0]
-    for level in question.ground.domains if question.counted else ():
+    for level in question.offers.domains if question.counted else ():
         _, domains = np.unique(level, return_inverse=True)
         number = int(domains.max(initial=-1)) + 1
         found.append(sum(_fewest_of(question, scope, domains, number) for scope in question.counted))
@@ -367,14 +367,14 @@ def _bound(question: Question) -> Value:
 
 
 def _fewest_of(question: Question, scope: RoleScope, domains: Rows, number: int) -> int:
-    roles, ground = question.roles, question.ground
+    roles, offers = question.roles, question.offers
     used = sums(domains, question.standing_of(scope), number) > 0
-    wanted = [(roles[r].count, sums(domains, ground.caps[r], number)) for r in scope.roles]
+    wanted = [(roles[r].count, sums(domains, offers.caps[r], number)) for r in scope.roles]
     amount = sum(roles[r].amount * roles[r].count for r in scope.roles)
-    open_to = ground.caps[list(scope.roles)].any(axis=0)
-    wanted.append((amount, sums(domains, np.where(open_to, ground.spare.clip(0), 0), number)))
+    open_to = offers.caps[list(scope.roles)].any(axis=0)
+    wanted.append((amount, sums(domains, np.where(open_to, offers.spare.clip(0), 0), number)))
     members = np.array([roles[r].count for r in scope.roles], dtype=np.int64)
-    for needed, free in zip((members @ ground.needs[list(scope.roles)]).tolist(), ground.free, strict=True):
+    for needed, free in zip((members @ offers.needs[list(scope.roles)]).tolist(), offers.free, strict=True):
         wanted.append((needed, sums(domains, np.where(open_to, free.clip(0), 0), number)))
     more = max((_fewest(max(count - int(room[used].sum()), 0), room[~used]) for count, room in wanted), default=0)
     return int(used.sum()) + more

@@ -56,23 +56,23 @@ def costs_of(question: Question, fits: Sequence[int] | None, alone: int = -1) ->
 
     `alone`: down to this level, every placement uses one domain. The fewer digits costs need, the faster the tables.
     """
-    ground, counted = question.ground, question.counted
+    offers, counted = question.offers, question.counted
     members = [sum(question.roles[r].count for r in c.roles) for c in counted]
     rooms = [question.room_of(c) for c in counted]
     scale = max(int(np.gcd.reduce([0, *(int(np.gcd.reduce(room)) for room in rooms if len(room))])), 1)
     used: list[list[int]] = []
-    for level in range(ground.levels):
-        known = int(ground.domains[level].max(initial=-1)) + 1
+    for level in range(offers.levels):
+        known = int(offers.domains[level].max(initial=-1)) + 1
         used.append([1 if level <= alone else min(known, count) for count in members])
     ranges = [sum(each) for each in used]
-    spread = ground.liking.max(axis=1, initial=0) - ground.liking.min(axis=1, initial=0)
+    spread = offers.liking.max(axis=1, initial=0) - offers.liking.min(axis=1, initial=0)
     ranges.append(sum(role.count * int(s) for role, s in zip(question.roles, spread, strict=True)) if counted else 0)
-    for level in range(ground.levels):
+    for level in range(offers.levels):
         measured = () if fits is None else [number for number, fit in enumerate(fits) if fit <= level]
-        domains = ground.domains[level]
+        domains = offers.domains[level]
         ranges.append(sum(used[level][c] * _largest(domains, rooms[c]) // scale for c in measured))
     weights, far = _weights(ranges)
-    levels = ground.levels
+    levels = offers.levels
     return Costs(tuple(weights[:levels]), weights[levels], tuple(weights[levels + 1 :]), tuple(fits or ()), far, scale)
 
 
@@ -137,7 +137,7 @@ class Tables:
     def __init__(self, question: Question, costs: Costs, required: Sequence[int | None]) -> None:
         """`required`: the level of each scope at which it lies in one domain, perhaps narrower than it asks for."""
         self._question, self._costs, self._required = question, costs, required
-        self._ground = question.ground
+        self._ground = question.offers
         self.states = States([role.count for role in question.roles])
         self._rows: list[Rows] = []
         """Of each level, and last of the nodes: for each domain the number of its parent."""
@@ -199,14 +199,14 @@ class Tables:
 
     def _nodes(self) -> Table:
         """The tables of nodes: what they have room for, and the preferences that are not met there."""
-        ground, members, costs = self._ground, self.states.members, self._costs
-        possible: Mask = np.ones((ground.caps.shape[1], self.states.size), dtype=np.bool_)
-        for role, caps in enumerate(ground.caps):
+        offers, members, costs = self._ground, self.states.members, self._costs
+        possible: Mask = np.ones((offers.caps.shape[1], self.states.size), dtype=np.bool_)
+        for role, caps in enumerate(offers.caps):
             possible &= members[role][None, :] <= caps[:, None]
-        if len(ground.caps) > 1:
-            for taken, free in zip(ground.needs.T @ members, ground.free, strict=True):
+        if len(offers.caps) > 1:
+            for taken, free in zip(offers.needs.T @ members, offers.free, strict=True):
                 possible &= (taken[None, :] <= free[:, None]) | (taken == 0)[None, :]
-        missed = ground.liking.max(axis=1, initial=0)[:, None] - ground.liking
+        missed = offers.liking.max(axis=1, initial=0)[:, None] - offers.liking
         cost = (missed.T @ members).astype(costs.kind) * costs.missed
         return np.where(possible, cost, np.array(costs.far, dtype=costs.kind))
 
@@ -281,12 +281,12 @@ def pack_by_tables(question: Question) -> Packing | None:
 def _fit(question: Question, number: int, at_least: int) -> int:
     """The lowest level at which one of several scopes can lie in one domain; it does at `at_least`, or at none."""
     scope = question.counted[number]
-    free = costs_of(Question(question.ground, question.roles, ()), None)
-    plain = Question(question.ground, question.roles, tuple(_uncounted(each) for each in question.scopes))
+    free = costs_of(Question(question.offers, question.roles, ()), None)
+    plain = Question(question.offers, question.roles, tuple(_uncounted(each) for each in question.scopes))
     place = question.scopes.index(scope)
-    for level in range(question.ground.levels - 1, at_least, -1):
+    for level in range(question.offers.levels - 1, at_least, -1):
         standing = question.standing_of(scope)
-        if len(np.unique(question.ground.domains[level][standing > 0])) > 1:
+        if len(np.unique(question.offers.domains[level][standing > 0])) > 1:
             continue
         required = [each.required for each in question.scopes]
         required[place] = max(level, required[place] or 0)

@@ -21,7 +21,7 @@ from moorage.framework.contract import PlansGangs
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangplans import GangPlan, RoomLimits
 from moorage.framework.preemption import EvictionRules
-from moorage.framework.reprieve import Guest, RemovedPods, Reprieve, companions_of
+from moorage.framework.reprieve import Preemptor, RemovedPods, Reprieve, companions_of
 from moorage.framework.runner import Runner
 
 _MOST_DOMAINS = 64
@@ -91,22 +91,22 @@ class DomainSearch:
             away.remove(companions)
             limits = RoomLimits(prices=dict.fromkeys(away.rows.values(), -1))
             plan = planner.plan_gang(self._cycles, lambda _: runner, self._needs, limits)
-            guests = self._guests(plan.rows if isinstance(plan, GangPlan) else {})
-            if guests is None:
+            preemptors = self._preemptors(plan.rows if isinstance(plan, GangPlan) else {})
+            if preemptors is None:
                 return None
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
-            may_start = partial(self._needs.admits, state, len(guests))
-            victims = Reprieve(runner, away, guests, may_start).victims(broken)
+            may_start = partial(self._needs.admits, state, len(preemptors))
+            victims = Reprieve(runner, away, preemptors, may_start).victims(broken)
             if not victims or (self._rules.strict and any(each.pod.uid in broken for each in victims)):
                 return None
-            nodes = {guest.cycle.pod.uid: state.node(guest.row).name for guest in guests}
+            nodes = {preemptor.cycle.pod.uid: state.node(preemptor.row).name for preemptor in preemptors}
         violations = len(breaking(victims, self._table.budgets, self._rules.spent))
         priorities = [record.pod.template.priority for record in victims]
         return Freed(nodes, victims, (violations, max(priorities), sum(priorities), len(victims)))
 
-    def _guests(self, rows: Mapping[str, int]) -> list[Guest] | None:
+    def _preemptors(self, rows: Mapping[str, int]) -> list[Preemptor] | None:
         """The members assumed where a plan wants them; None if that does not work out."""
-        guests = []
+        preemptors = []
         for cycle in self._cycles:
             row = rows.get(cycle.pod.uid)
             if row is None:
@@ -114,5 +114,5 @@ class DomainSearch:
             if not self._runner.fits(cycle, row):
                 return None
             self._state.assume(cycle.pod, row)
-            guests.append(Guest(cycle, row))
-        return guests if guests and self._needs.admits(self._state, len(guests)) else None
+            preemptors.append(Preemptor(cycle, row))
+        return preemptors if preemptors and self._needs.admits(self._state, len(preemptors)) else None

@@ -29,7 +29,7 @@ from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable, kind_of
 from moorage.framework.preemption import EvictionRules, VictimSearch, no_candidate, potential_rows
-from moorage.framework.reprieve import Guest, RemovedPods, Reprieve
+from moorage.framework.reprieve import Preemptor, RemovedPods, Reprieve
 from moorage.framework.runner import Runner
 
 _APART = "the pods fit one by one but not together"
@@ -116,33 +116,33 @@ class GangSearch:
     def _attempt(self, members: Sequence[Cycle], aim: int) -> GangFound:
         """Room for `aim` of the members; those that do not fit are left out as long as enough others are left."""
         state = self._state
-        guests: list[Guest] = []
+        preemptors: list[Preemptor] = []
         without: dict[object, str] = {}
         """Kinds of members that found no room, and why."""
         with state.statement():
             away = RemovedPods(state)
             for number, cycle in enumerate(members):
-                if len(guests) == aim:
+                if len(preemptors) == aim:
                     break
                 row = NOWHERE
                 if kind_of(cycle.pod) not in without:
                     row, why = self._room(cycle, away)
                 if row != NOWHERE:
                     state.assume(cycle.pod, row)
-                    guests.append(Guest(cycle, row))
+                    preemptors.append(Preemptor(cycle, row))
                     continue
                 without.setdefault(kind_of(cycle.pod), why)
-                if len(guests) + len(members) - number - 1 < aim:
-                    return GangFound(placed=len(guests), why=next(iter(without.values())))
+                if len(preemptors) + len(members) - number - 1 < aim:
+                    return GangFound(placed=len(preemptors), why=next(iter(without.values())))
             obstacle = self._needs.obstacle(state)
             if obstacle is not None:
-                return GangFound(placed=len(guests), why=f"{obstacle.message} even then.")
+                return GangFound(placed=len(preemptors), why=f"{obstacle.message} even then.")
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
-            may_start = partial(self._needs.admits, state, len(guests))
-            victims = Reprieve(self._runner, away, guests, may_start).victims(broken)
+            may_start = partial(self._needs.admits, state, len(preemptors))
+            victims = Reprieve(self._runner, away, preemptors, may_start).victims(broken)
         if victims is None:
-            return GangFound(placed=len(guests) - 1, why=_APART)
-        return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in guests}, victims, len(guests))
+            return GangFound(placed=len(preemptors) - 1, why=_APART)
+        return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in preemptors}, victims, len(preemptors))
 
     def _room(self, cycle: Cycle, away: RemovedPods) -> tuple[int, str]:
         """A row for one member, whose victims are removed; or why there is none."""

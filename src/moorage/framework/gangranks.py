@@ -14,30 +14,30 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.gangtopology import rank_of
 from moorage.core.packing import Layer
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangground import GangQuestion, Party
+from moorage.framework.gangquestions import AlikeMembers, GangQuestion
 
 _NONE = -1
 """The rank of a member that has none."""
 
 
-def rows_in_order(asked: GangQuestion, party: Party, counts: Ints, number: int) -> Iterator[tuple[str, int]]:
-    """Uid and row of each member of a party."""
+def rows_in_order(asked: GangQuestion, group: AlikeMembers, counts: Ints, number: int) -> Iterator[tuple[str, int]]:
+    """Uid and row of each member of a group."""
     slots = np.repeat(np.arange(len(asked.rows)), counts).tolist()
-    if not party.standing:
-        chosen: Iterable[tuple[Cycle, int]] = zip(party.cycles, slots, strict=False)
+    if not group.standing:
+        chosen: Iterable[tuple[Cycle, int]] = zip(group.cycles, slots, strict=False)
     else:
-        chosen = _Beside(asked, party).of(party.cycles, slots, asked.question.roles[number].layers)
+        chosen = _Beside(asked, group).of(group.cycles, slots, asked.question.roles[number].layers)
     yield from ((cycle.pod.uid, int(asked.rows[slot])) for cycle, slot in chosen)
 
 
 class _Beside:
     """Places beside the members that stand."""
 
-    def __init__(self, asked: GangQuestion, party: Party) -> None:
-        self._domains: Rows = asked.question.ground.domains
-        self._rank = _ranks(party)
+    def __init__(self, asked: GangQuestion, group: AlikeMembers) -> None:
+        self._domains: Rows = asked.question.offers.domains
+        self._rank = _ranks(group)
         places = {int(row): place for place, row in enumerate(asked.rows.tolist())}
-        ranked = ((self._rank(rank_of(each.pod.template)), each.row) for each in party.standing)
+        ranked = ((self._rank(rank_of(each.pod.template)), each.row) for each in group.standing)
         self._standing = sorted((rank, places[row]) for rank, row in ranked if rank != _NONE and row in places)
 
     def of(self, cycles: Sequence[Cycle], slots: list[int], layers: Sequence[Layer]) -> Iterator[tuple[Cycle, int]]:
@@ -103,13 +103,13 @@ class _Beside:
         return self._rank(rank_of(cycle.template))
 
 
-def _ranks(party: Party) -> Callable[[tuple[int, ...] | None], int]:
+def _ranks(group: AlikeMembers) -> Callable[[tuple[int, ...] | None], int]:
     """What makes one number of ranks of several parts: the pods of the first job come before those of the second."""
-    templates = [*(cycle.template for cycle in party.cycles), *(each.pod.template for each in party.standing)]
+    templates = [*(cycle.template for cycle in group.cycles), *(each.pod.template for each in group.standing)]
     widest = 1 + max((rank[-1] for template in templates if (rank := rank_of(template)) is not None), default=0)
 
     def number(rank: tuple[int, ...] | None) -> int:
-        if party.layers is not None:  # all of them are one slice
+        if group.layers is not None:  # all of them are one slice
             return 0
         return _NONE if rank is None else rank[-1] + sum(part * widest for part in rank[:-1])
 

@@ -32,7 +32,7 @@ from moorage.core.values import dataclass
 from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
 from moorage.framework.reasons import available, node_reasons
-from moorage.framework.reprieve import Guest, RemovedPods, Reprieve, companions_of
+from moorage.framework.reprieve import Preemptor, RemovedPods, Reprieve, companions_of
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.search_space import (
     LIFT,
@@ -283,7 +283,7 @@ class VictimSearch:
             away.remove((*candidate.victims, *candidate.companions))
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
             cycle.state.assume(cycle.pod, row)
-            gone = Reprieve(self._runner, away, (Guest(cycle, row),)).victims(broken)
+            gone = Reprieve(self._runner, away, (Preemptor(cycle, row),)).victims(broken)
         if not gone:
             self._found.reasons[NO_VICTIMS] += 1
             return None

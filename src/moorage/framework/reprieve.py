@@ -1,11 +1,11 @@
 """Which of the pods that were removed for a search can stay after all, so that none is evicted in vain.
 
-Pods are put back unit by unit as long as every guest, a pod for which room is made, still fits where it was assumed:
+Pods are put back unit by unit as long as every preemptor, a pod that gets the room, still fits where it was assumed:
 first units whose eviction violates a disruption budget, last pods that are leaving anyway, the more important ones
 first. A unit is a single pod, or the removed members of a gang, which is evicted whole or keeps its minimum.
 
 Invariants:
-- all of this happens inside a statement of the caller, in which the guests are assumed;
+- all of this happens inside a statement of the caller, in which the preemptors are assumed;
 - afterwards, pods that were put back are on their rows again, and victims are not.
 """
 
@@ -23,7 +23,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 
 
-class Guest(NamedTuple):
+class Preemptor(NamedTuple):
     """A pod and the row on which it is assumed."""
 
     cycle: Cycle
@@ -83,35 +83,39 @@ def companions_of(state: ClusterState, victims: Iterable[PodRecord]) -> tuple[Po
 
 
 class Reprieve:
-    """One pass for some guests over the removed pods."""
+    """One pass for some preemptors over the removed pods."""
 
     def __init__(
-        self, runner: Runner, away: RemovedPods, guests: Sequence[Guest], holds: Callable[[], bool] = lambda: True
+        self,
+        runner: Runner,
+        away: RemovedPods,
+        preemptors: Sequence[Preemptor],
+        holds: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`holds` checks any further condition with the guests in their places."""
+        """`holds` checks any further condition with the preemptors in their places."""
         self._holds = holds
         self._runner = runner
         self._state = away.state
         self._away = away
-        self._guests = guests
-        self._on_row: dict[int, list[Guest]] = {}
-        for guest in guests:
-            self._on_row.setdefault(guest.row, []).append(guest)
+        self._preemptors = preemptors
+        self._on_row: dict[int, list[Preemptor]] = {}
+        for preemptor in preemptors:
+            self._on_row.setdefault(preemptor.row, []).append(preemptor)
 
     def victims(self, breaking: frozenset[str]) -> list[PodRecord] | None:
-        """The victims, most important first; None if the guests do not fit together. `breaking` are uids.
+        """The victims, most important first; None if the preemptors do not fit together. `breaking` are uids.
 
-        Most filters read one row only, so when a pod is put back, only the guests on its row are judged again, and all
-        of them in the end. If that fails, all guests are judged every time.
+        Most filters read one row only, so when a pod is put back, only the preemptors on its row are judged again, and
+        all of them in the end. If that fails, all preemptors are judged every time.
         """
         units = self._units(breaking)
         with self._state.statement() as hopeful:
-            gone = self._put_back(units, every_guest=False)
-            if self._fit(self._guests):
+            gone = self._put_back(units, every_preemptor=False)
+            if self._fit(self._preemptors):
                 hopeful.commit()
                 return sorted(gone, key=importance)
-        gone = self._put_back(units, every_guest=True)
-        return sorted(gone, key=importance) if self._fit(self._guests) else None
+        gone = self._put_back(units, every_preemptor=True)
+        return sorted(gone, key=importance) if self._fit(self._preemptors) else None
 
     # --- units ---
 
@@ -146,11 +150,11 @@ class Reprieve:
 
     # --- putting pods back ---
 
-    def _put_back(self, units: Iterable[ReprievedUnit], *, every_guest: bool) -> list[PodRecord]:
+    def _put_back(self, units: Iterable[ReprievedUnit], *, every_preemptor: bool) -> list[PodRecord]:
         """Returns the pods that could not be put back."""
-        return [record for unit in units for record in self._try(unit, every_guest=every_guest)]
+        return [record for unit in units for record in self._try(unit, every_preemptor=every_preemptor)]
 
-    def _try(self, unit: ReprievedUnit, *, every_guest: bool) -> Sequence[PodRecord]:
+    def _try(self, unit: ReprievedUnit, *, every_preemptor: bool) -> Sequence[PodRecord]:
         refused: list[PodRecord] = []
         with self._state.statement() as what_if:
             for record in unit.members:
@@ -158,7 +162,7 @@ class Reprieve:
                 if row == NOWHERE:
                     continue
                 self._away.put_back(record)
-                if not self._fit(self._guests if every_guest else self._on_row.get(row, ())):
+                if not self._fit(self._preemptors if every_preemptor else self._on_row.get(row, ())):
                     self._away.remove_again(record)
                     refused.append(record)
                     if len(unit.members) - len(refused) < unit.least:
@@ -166,12 +170,12 @@ class Reprieve:
             what_if.commit()
         return refused
 
-    def _fit(self, guests: Sequence[Guest]) -> bool:
+    def _fit(self, preemptors: Sequence[Preemptor]) -> bool:
         """Whether these fit one after the other, in their order."""
         fits = True
-        for guest in guests:
-            self._state.remove_pod(guest.cycle.pod.uid)
-        for guest in guests:
-            fits = fits and self._runner.fits(guest.cycle, guest.row)
-            self._state.assume(guest.cycle.pod, guest.row)
+        for preemptor in preemptors:
+            self._state.remove_pod(preemptor.cycle.pod.uid)
+        for preemptor in preemptors:
+            fits = fits and self._runner.fits(preemptor.cycle, preemptor.row)
+            self._state.assume(preemptor.cycle.pod, preemptor.row)
         return fits and self._holds()

@@ -27,8 +27,8 @@ from moorage.core.topologyasks import Objective
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangground import GangQuestion, gang_question
 from moorage.framework.gangplans import TOPOLOGY_PLACEMENT, GangPlan, RoomLimits
+from moorage.framework.gangquestions import GangQuestion, gang_question
 from moorage.framework.gangranks import rows_in_order
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.runner import Runner
@@ -88,8 +88,8 @@ class TopologyPlacement(Plugin):
         if found is None:
             return unschedulable(_why(asked, eased, state))
         rows = dict[str, int]()
-        for number, party in enumerate(asked.parties):
-            rows.update(rows_in_order(asked, party, found.counts[number], number))
+        for number, group in enumerate(asked.groups):
+            rows.update(rows_in_order(asked, group, found.counts[number], number))
         return GangPlan(rows, terms.levels.keys, found.value, found.bound)
 
     def order_gang(self, placed: Sequence[Cycle], rows: Sequence[int]) -> Mapping[str, int] | None:
@@ -151,7 +151,7 @@ def terms_for(
 
 def _why(asked: GangQuestion, terms: TopologyTerms, state: ClusterState) -> str:
     """Why no placement was found: how many fit where most fit, and how many nodes are left out by what."""
-    question, ground = asked.question, asked.question.ground
+    question, offers = asked.question, asked.question.offers
     parts = []
     outside = state.node_count - len(asked.rows)
     for scope, described in zip(question.scopes, terms.scopes, strict=False):
@@ -168,13 +168,13 @@ def _why(asked: GangQuestion, terms: TopologyTerms, state: ClusterState) -> str:
         parts.append(f"{terms.levels.keys[level]} {path} has room for {said}{apart}")
     if not parts:
         everyone = range(len(question.roles))
-        room = [int(held(question, role, 0).sum()) for role in everyone] if ground.levels else ground.caps.sum(axis=1)
+        room = [int(held(question, role, 0).sum()) for role in everyone] if offers.levels else offers.caps.sum(axis=1)
         fit = sum(min(int(each), role.count) for each, role in zip(room, question.roles, strict=True))
         slices = _slices(question, terms, everyone)
         parts.append(f"the topology has room for {fit} of {question.total} pods{slices}")
     if outside:
         parts.append(f"{outside} node(s) lack a level's label")
-    unfit = int(np.count_nonzero(~ground.eligible.any(axis=0)))
+    unfit = int(np.count_nonzero(~offers.eligible.any(axis=0)))
     if unfit:
         parts.append(f"{unfit} node(s) are not for these pods")
     return ", ".join(parts) + "."
@@ -186,7 +186,7 @@ def _slices(question: Question, terms: TopologyTerms, roles: Iterable[int]) -> s
     said = [f" in slices of {layer.size} per {terms.levels.keys[layer.level]}" for layer in layers]
     for role in roles:
         each = question.roles[role]
-        count = each.count + int(question.ground.standing[role].sum())
+        count = each.count + int(question.offers.standing[role].sum())
         if each.layers and each.least == each.count and count % each.layers[0].size:
             said.append(f" ({count} is no multiple of {each.layers[0].size})")
     return "".join(said)
@@ -194,5 +194,5 @@ def _slices(question: Question, terms: TopologyTerms, roles: Iterable[int]) -> s
 
 def _path(asked: GangQuestion, terms: TopologyTerms, state: ClusterState, level: int, domain: int) -> str:
     tree = state.topologies.tree(state, terms.levels)
-    place = int(np.flatnonzero(asked.question.ground.domains[level] == domain)[0])
+    place = int(np.flatnonzero(asked.question.offers.domains[level] == domain)[0])
     return "/".join(tree.paths[place][: level + 1])
