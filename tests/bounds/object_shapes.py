@@ -445,6 +445,23 @@ OBJECT_SHAPES: dict[str, Shape] = {
     "tolerations of a runtime": Shape(
         "RuntimeClass", lambda n: {"key": f"k{n}"}, lambda e: {"scheduling": {"tolerations": e}}, _pod
     ),
+    **_metadata("request for nodes'", "ProvisioningRequest", _gang),
+    "conditions of a request for nodes": Shape(
+        "ProvisioningRequest", _condition, lambda e: {"status": {"conditions": e}}, _gang
+    ),
+    **_metadata("node claim's", "NodeClaim", _gang),
+    "requirements of a node claim": Shape(
+        "NodeClaim",
+        lambda n: {"key": f"k{n}", "operator": "In", "values": ["v"]},
+        lambda e: {"spec": {"requirements": e}},
+        _gang,
+    ),
+    "taints of a node claim": Shape(
+        "NodeClaim", lambda n: {"key": f"k{n}", "effect": "NoSchedule"}, lambda e: {"spec": {"taints": e}}, _gang
+    ),
+    "allocatable of a node claim": Shape(
+        "NodeClaim", _amount, lambda e: {"status": {"allocatable": e}}, _gang, is_map=True
+    ),
     **_metadata("priority class's", "PriorityClass", _pod),
     **_metadata("device class's", "DeviceClass", _pod),
     **_metadata("CSI driver's", "CSIDriver", _bound),
@@ -529,6 +546,10 @@ LEFT_OUT: dict[str, int] = {
     "overhead of a runtime": limits.RESOURCE_NAMES,
     "node selector of a runtime": limits.NODE_SELECTOR,
     "tolerations of a runtime": limits.TOLERATIONS,
+    "node claim's labels": limits.NODE_LABELS,
+    "requirements of a node claim": limits.NODE_LABELS,
+    "taints of a node claim": limits.TAINTS,
+    "allocatable of a node claim": limits.RESOURCE_NAMES,
     "coscheduling group's resources": limits.RESOURCE_NAMES,
     "levels of a topology": limits.TOPOLOGY_LEVELS,
     "levels of a topology of Kueue": limits.TOPOLOGY_LEVELS,

@@ -365,6 +365,22 @@ _OBJECTS: dict[str, dict[str, Any]] = {
             ],
         }
     },
+    "ProvisioningRequest": {
+        "spec": {"provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io"},
+        "status": {
+            "conditions": [
+                {"type": "Provisioned", "status": "True", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            ]
+        },
+    },
+    "NodeClaim": {
+        "spec": {
+            "requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}],
+            "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": "s", "effect": "NoExecute"}],
+        },
+        "status": {"nodeName": "n1", "allocatable": {"cpu": "4", "memory": "8Gi"}},
+    },
     "PriceList": {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "PriceList",

@@ -185,7 +185,8 @@ def test_a_search_that_took_too_long_is_not_repeated() -> None:
         assert found.reasons[0].text == "node n: timed out trying to allocate devices"
         searches.append(plugin.counts.searches.total())
         if name == "a":
-            assert plugin.details(cycle, state.rows()) == {}
+            (told,) = plugin.details(cycle, state.rows())[0]
+            assert told.subject == "claim default/a"
     assert searches == [1, 1]
     put(state, make_resource_claim("other", allocation=make_allocation("pool/d0")))
     plugin.filter(cycle, state.rows())

@@ -363,7 +363,7 @@ def test_shared_devices_of_a_node() -> None:
     failed = {"moorage.dev/unhealthy-devices": "2"}
     gpus = make_node("gpus", resources={"nvidia.com/gpu": 3}, labels=labels, annotations=failed)
     world = make_world([*nodes(), NodeSeen(gpus), PodSeen(make_pod("a", node="gpus", annotations=half))])
-    shown = {row[1]: row[-2:] for row in world.nodes.everything()}
+    shown = {row[1]: row[-4:-2] for row in world.nodes.everything()}
     assert shown == {"od": [0, 0], "spot": [0, 0], "gpus": [500, 2000]}
     node = world.node("gpus")
     assert node is not None
@@ -381,7 +381,7 @@ def test_shared_devices_of_a_node() -> None:
     world.nodes.changes()
     world.tell([PodSeen(make_pod("b", node="gpus", annotations=half))], 101.0)
     rows, _ = world.nodes.changes()
-    assert [row[-2:] for row in rows] == [[1000, 2000]]
+    assert [row[-4:-2] for row in rows] == [[1000, 2000]]
     assert node_page(world, node)["shared"][0]["state"] == "in use"
 
 

@@ -13,6 +13,7 @@ import io
 import json
 import secrets
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -118,8 +119,10 @@ class ControlPlaneSecrets:
                 "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": user}}],
                 "current-context": "plane",
             }
-            path.write_text(yaml.safe_dump(content, sort_keys=False))
-            path.chmod(0o600)
+            written = path.with_suffix(f".{threading.get_ident()}")  # another thread may be about to read it
+            written.write_text(yaml.safe_dump(content, sort_keys=False))
+            written.chmod(0o600)
+            written.replace(path)
         return path
 
     def request(self, user: str, method: str, url: str, body: object = None) -> ServerAnswer:

@@ -30,6 +30,7 @@ _KEPT_SHAPES = 64
 _KEPT_PICKS = 16_384
 """Of how many searches it is kept which devices they found."""
 
+_Asked = Sequence[tuple[object, object]]
 Finish = Callable[[Search], bool | None]
 """Runs a search to its end; whether there are devices. None: it will be continued the next time."""
 
@@ -41,8 +42,8 @@ class DeviceAnswers:
         self._columns: OrderedDict[Hashable, _Column] = OrderedDict()
         self._begun = 0
         """How many columns were begun."""
-        self._latest: tuple[Sequence[ResourceClaim], int, _Column] = ((), -1, _Column(0))
-        """What was asked about last: claims, version of classes, column."""
+        self._latest: tuple[_Asked, int, _Column] = ([], -1, _Column(0))
+        """What was asked for last, by no claim in particular; version of classes; column."""
         self._picks: dict[tuple[int, int], tuple[Pick, ...]] = {}
         """Number of a column and view -> what the latest search found; it counts while the answer does."""
         self._state: ClusterState | None = None
@@ -112,9 +113,10 @@ class DeviceAnswers:
     def _column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:
         """The answers for what claims ask for. An attempt asks twice about the same claims, and hashing takes long."""
         known, version, column = self._latest
-        if known is not claims or version != state.devices.backing_version:
+        asked = [(claim.requests, claim.constraints) for claim in claims]
+        if version != state.devices.backing_version or known != asked:
             column = self._found_column(state, claims)
-            self._latest = claims, state.devices.backing_version, column
+            self._latest = asked, state.devices.backing_version, column
         return column
 
     def _found_column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:

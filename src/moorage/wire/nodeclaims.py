@@ -6,22 +6,15 @@ import msgspec
 
 from moorage.core.arrivals import NodeClaim
 from moorage.core.frozen import FrozenDict
-from moorage.core.limits import NODE_LABELS, TAINTS
+from moorage.core.limits import NODE_LABELS, RESOURCE_NAMES, TAINTS
 from moorage.core.taints import Taint
-from moorage.wire.errors import FieldError
 from moorage.wire.metadata import MetadataWire, epoch_s
 from moorage.wire.node import TaintWire
 from moorage.wire.quantities import QuantityWire, frozen_amounts
+from moorage.wire.selectors import RequirementWire
+from moorage.wire.whole import whole
 
 _IN = "In"
-
-
-class RequirementWire(msgspec.Struct, gc=False):
-    """What the node must have."""
-
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
 
 
 class NodeClaimSpecWire(msgspec.Struct, gc=False, rename="camel"):
@@ -53,18 +46,18 @@ def node_claim(wire: NodeClaimWire) -> NodeClaim:
     status = wire.status or NodeClaimStatusWire()
     asked = {
         each.key: each.values[0]
-        for each in spec.requirements or ()
+        for each in whole(spec.requirements, NODE_LABELS, "spec.requirements") or ()
         if each.operator == _IN and each.values and len(each.values) == 1
     }
-    labels = {**asked, **(metadata.labels or {})}
-    if len(labels) > NODE_LABELS:
-        raise FieldError("metadata.labels", len(labels), f"are more than {NODE_LABELS}", "remove some")
+    labels = {**asked, **(whole(metadata.labels, NODE_LABELS, "metadata.labels") or {})}
     return NodeClaim(
         name=metadata.name,
         labels=FrozenDict(labels),
         taints=_taints(spec.taints, "spec.taints"),
         startup_taints=_taints(spec.startup_taints, "spec.startupTaints"),
-        allocatable=frozen_amounts(status.allocatable, "status.allocatable"),
+        allocatable=frozen_amounts(
+            whole(status.allocatable, RESOURCE_NAMES, "status.allocatable"), "status.allocatable"
+        ),
         node=status.node_name or "",
         deleting=metadata.deletion_timestamp is not None,
         created_s=epoch_s(metadata.creation_timestamp) or 0.0,
@@ -72,6 +65,4 @@ def node_claim(wire: NodeClaimWire) -> NodeClaim:
 
 
 def _taints(wire: list[TaintWire] | None, path: str) -> tuple[Taint, ...]:
-    if wire is not None and len(wire) > TAINTS:
-        raise FieldError(path, len(wire), f"are more than {TAINTS}", "remove some")
-    return tuple(Taint(each.key, each.value or "", each.effect) for each in wire or ())
+    return tuple(Taint(each.key, each.value or "", each.effect) for each in whole(wire, TAINTS, path) or ())

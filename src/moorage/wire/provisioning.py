@@ -17,7 +17,7 @@ _NOT_FOR_TEMPLATES = ("nodeName", "schedulingGates", "schedulingGroup", "ephemer
 """What a pod may have and the pods that an autoscaler imagines must not."""
 
 
-class ConditionWire(msgspec.Struct, gc=False, rename="camel"):
+class RequestConditionWire(msgspec.Struct, gc=False, rename="camel"):
     """A condition."""
 
     type: str = ""
@@ -35,7 +35,7 @@ class RequestSpecWire(msgspec.Struct, gc=False, rename="camel"):
 class RequestStatusWire(msgspec.Struct, gc=False):
     """The status of a ProvisioningRequest."""
 
-    conditions: list[ConditionWire] | None = None
+    conditions: list[RequestConditionWire] | None = None
 
 
 class ProvisioningRequestWire(msgspec.Struct, gc=False):
@@ -51,7 +51,7 @@ def provisioning_request(wire: ProvisioningRequestWire) -> ProvisioningRequest:
     metadata, notes = wire.metadata, wire.metadata.annotations or {}
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     said = (wire.status or RequestStatusWire()).conditions or []
-    latest = max(said, key=lambda each: each.last_transition_time or "", default=ConditionWire())
+    latest = max(said, key=lambda each: each.last_transition_time or "", default=RequestConditionWire())
     return ProvisioningRequest(
         namespace=namespace,
         name=metadata.name,
