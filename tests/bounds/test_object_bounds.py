@@ -12,7 +12,8 @@ from moorage.core.invariants import check_invariants
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, KINDS, NODE, POD
 from tests.bounds.calls import LEFT_BYTES, MOST_CALLS, MOST_CALLS_OF_OTHERS, calls
-from tests.bounds.object_shapes import LEFT_OUT, OBJECT_SHAPES, object_json
+from tests.bounds.object_limits import LEFT_OUT
+from tests.bounds.object_shapes import OBJECT_SHAPES, object_json
 from tests.bounds.world import World
 
 

@@ -39,7 +39,7 @@ def member(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("there", [0, SIZE // 2], ids=["nothing is there", "half of it would fit"])
 def test_karpenter_adds_the_nodes_of_a_gang(fresh_control_plane: PlaneFactory, tmp_path: Path, there: int) -> None:
-    """One node for each member that has none, no more; and no member is bound before all can be."""
+    """One node for each member that has none, no more; and all members are bound in the end."""
     plane = fresh_control_plane()
     for number in range(there):
         make_node(plane, f"n{number}", cpu="4")
