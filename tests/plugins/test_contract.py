@@ -110,6 +110,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.AnnotatesBinding: (SharedDevices,),
     contract.LearnsWorkload: (Fragmentation,),
     contract.TellsIdle: (Fragmentation,),
+    contract.TellsSkew: (PodTopologySpread,),
     contract.BestStaysBest: (Fragmentation,),
     contract.CountsEvictions: (DefaultPreemption,),
     contract.CountsDevices: (DynamicResources,),

@@ -25,7 +25,7 @@ from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.details import Detail
 from moorage.framework.gangplans import GangPlan, RoomLimits
-from moorage.framework.idle import Idle
+from moorage.framework.idle import Idle, Skew
 from moorage.framework.plugin import Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import GangNomination, Hold, Nomination, OnlyNodes, Rejections, Status
@@ -500,6 +500,14 @@ class TellsIdle(Named, Protocol):
 
     def idle(self, state: ClusterState, /) -> Mapping[str, Idle]:
         """By resource."""
+
+
+@runtime_checkable
+class TellsSkew(Named, Protocol):
+    """A plugin that knows how evenly pods are spread. Read by views."""
+
+    def skews(self, template: PodTemplate, state: ClusterState, /) -> Iterable[Skew]:
+        """One for each spread constraint that such pods write themselves."""
 
 
 @runtime_checkable

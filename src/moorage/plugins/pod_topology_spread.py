@@ -34,6 +34,7 @@ from moorage.core.templatecache import TemplateCache
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.idle import Skew
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy, least
 from moorage.framework.status import SKIP, Reason, Rejections, Status
@@ -308,6 +309,16 @@ class PodTopologySpread(Plugin):
             return _Prepared(_UNCONCERNED, None)
         prepared: _Prepared = cycle.memo[self.name]
         return prepared
+
+    def skews(self, template: PodTemplate, state: ClusterState) -> Iterator[Skew]:
+        """How evenly the pods of the constraints of such pods stand now; constraints by default are left out."""
+        plan = self._plan(state, template) if template.spread else _UNCONCERNED
+        hard = [constraint for constraint in template.spread if constraint.hard]
+        soft = [constraint for constraint in template.spread if not constraint.hard]
+        for constraint, rule in zip((*hard, *soft), (*plan.hard, *plan.soft), strict=False):
+            rule.counted.refresh(state)
+            counts = state.pod_counts.fresh(rule.counter).tally.by_domain(rule.counted)
+            yield Skew(constraint, counts.peak() - _least(rule, counts))
 
     # --- what is kept between decisions ---
 

@@ -1,8 +1,5 @@
 """What the nodes in use cost, before and after a simulation, and the prices that its plugins read.
 
-A node is in use while a pod stands on it that would go elsewhere if the node were gone: pods of a DaemonSet and static
-pods belong to their node and do not count, and neither do finished pods.
-
 PriceLists among the input take the place of every source of prices; all of them together are one list. Without them, a
 source that is a file is read. ConfigMaps and URLs are not: a simulation needs no cluster and no network.
 """
@@ -12,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field, replace
 
+from moorage.core.bills import nodes_in_use
 from moorage.core.events import Event, ObjectSeen, PodSeen
-from moorage.core.objects import DAEMON_SET
-from moorage.core.pods import Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceTable
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
@@ -25,7 +21,6 @@ from moorage.sim.inputs import ClusterInput
 from moorage.wire.prices import load_price_list, price_list_from_builtin
 from moorage.wire.problems import Problem
 
-_OF_THEIR_NODE = (DAEMON_SET, "Node")
 _ADD_ONE = f"add a {PRICE_LIST} to the input"
 
 
@@ -140,22 +135,6 @@ def _checked(found: PriceList | None, plugin: CostAware, now_s: float, result: I
     return replace(found, stale=True)
 
 
-def nodes_in_use(pods: Iterable[Pod]) -> set[str]:
-    """The nodes that these pods keep in use."""
-    return {
-        pod.node
-        for pod in pods
-        if pod.node is not None
-        and not pod.finished
-        and (pod.template.owner is None or pod.template.owner.kind not in _OF_THEIR_NODE)
-    }
-
-
 def nodes_in_use_at_first(events: Iterable[Event]) -> set[str]:
     """The nodes in use in a cluster of which these events tell for the first time."""
     return nodes_in_use(event.pod for event in events if isinstance(event, PodSeen))
-
-
-def nodes_in_use_now(state: ClusterState) -> set[str]:
-    """The nodes in use in a state."""
-    return nodes_in_use(record.pod for row in state.rows().tolist() for record in state.records_on(row))

@@ -15,6 +15,7 @@ from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
 from moorage.adapters.memory.objects import KubeObject, controller_of, status_of
 from moorage.adapters.memory.runner import CommandRunner
+from moorage.core.bills import nodes_in_use_now
 from moorage.core.commands import Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
@@ -26,7 +27,7 @@ from moorage.engine.engine import Engine
 from moorage.engine.opinion import waiting_message
 from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
-from moorage.sim.costs import input_prices, nodes_in_use_at_first, nodes_in_use_now
+from moorage.sim.costs import input_prices, nodes_in_use_at_first
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput

@@ -13,10 +13,10 @@ from typing import Any
 
 from moorage.adapters.memory.disruption import BUDGET, DisruptionController
 from moorage.adapters.memory.objects import key_of, status_of
+from moorage.core.bills import Bill, bill, nodes_in_use_now
 from moorage.core.budgets import Budgets
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.values import dataclass
-from moorage.sim.costs import nodes_in_use_now
 from moorage.sim.difference import (
     BudgetNote,
     CostChange,
@@ -30,7 +30,7 @@ from moorage.sim.difference import (
 from moorage.sim.inputs import ClusterInput, ObjectCheck, read_cluster
 from moorage.sim.outcome import FinalCluster, SimulationOutcome
 from moorage.sim.simulation import SimulationRules, simulate
-from moorage.sim.utilisation import Bill, Usage, bill, utilisation
+from moorage.sim.utilisation import Usage, utilisation
 from moorage.sim.whatif_applied import Applied, apply_changes
 from moorage.sim.whatif_changes import Change, check_changes
 from moorage.wire.kinds import BY_ID
