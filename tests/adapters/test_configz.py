@@ -8,7 +8,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from moorage.adapters.serving.configz import configz, effective_document
+from moorage.app.journal import document_of
 from moorage.app.plugins import find_plugins
+from moorage.framework.trying import AtEnd
 from moorage.wire.configuration import default_reading, read_configuration
 
 CONFIGURATION = b"""
@@ -76,8 +78,43 @@ extenders:
     {insecure: true, serverName: host, certFile: c, keyFile: k, caFile: a, certData: aGk=, keyData: aG8=, caData: aGE=}
 """
 """Every field with another value than its default."""
-APART = ("profiles", "components", "server", "key_data")
+APART = ("profiles", "components", "trial", "server", "key_data")
 """What `/configz` resolves, other documents of the file, a flag, and a secret."""
+TRIAL = """
+---
+apiVersion: moorage.dev/v1alpha1
+kind: TrialConfiguration
+name: packed
+pods: {namespaces: [a, b], namespaceSelector: {matchLabels: {team: x}}, workloadPercent: 12.5}
+duration: 90m
+atEnd: Keep
+profiles:
+- schedulerName: moorage
+  plugins: {multiPoint: {enabled: [{name: NodeResourcesFit, weight: 3}]}}
+  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]
+worse:
+  {minSamples: 7, for: 1500ms, pending: {ratio: 1.5}, evictions: {amount: 2}, failedBinds: {ratio: 2, amount: 1},
+   waitingP99: {ratio: 3, amount: 2s}}
+"""
+
+
+def test_a_trial_is_part_of_what_is_written_down() -> None:
+    """Read again, the documents give the same trial, by the same digest: a replay goes on with it."""
+    registry = find_plugins().registry
+    reading = read_configuration(CONFIGURATION + TRIAL.encode(), "file", registry)
+    assert (reading.problems, reading.trial_problems) == ((), ())
+    assert reading.configuration is not None
+    trial = reading.configuration.trial
+    assert trial is not None
+    text = document_of(reading.configuration, reading.profiles)
+    again = read_configuration(text.encode(), "journal", registry)
+    assert again.configuration is not None
+    found = again.configuration.trial
+    assert found is not None
+    assert (found.digest, found.limits, found.pods) == (trial.digest, trial.limits, trial.pods)
+    assert (found.duration_s, found.at_end) == (5400.0, AtEnd.KEEP)
+    assert document_of(again.configuration, again.profiles) == text
+    assert json.loads(configz(reading.configuration, reading.profiles))["trialconfig"]["name"] == "packed"
 
 
 def each_field(value: Any) -> Iterator[tuple[str, object, object]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.adapters.journal.writer import Journal
-from moorage.adapters.serving.configz import effective_document
+from moorage.adapters.serving.configz import documents
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
@@ -39,5 +39,5 @@ def open_journal(
 
 
 def document_of(configuration: Configuration, profiles: Sequence[Profile]) -> str:
-    """The effective configuration, without secrets, as a document that `--config` takes."""
-    return _CREDENTIALS.sub("", json.dumps(effective_document(configuration, profiles)))
+    """The effective configuration, without secrets, as a text that `--config` takes."""
+    return _CREDENTIALS.sub("", "\n".join(map(json.dumps, documents(configuration, profiles))))

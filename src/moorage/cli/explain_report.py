@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from moorage.core.phrases import counted, listed
+from moorage.core.trials import Side
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # a client of the API server, which files do not need
 
 SHOWN_NODES = 20
 """How many nodes a table shows without --all."""
+
+_SIDES = {Side.TRIAL: "trial", Side.CONTROL: "configuration, beside the trial"}
 
 Ranked = Sequence[tuple[str, NodeExplanation]]
 
@@ -46,6 +49,7 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "victims": list(opinion.victims),
         "message": opinion.message,
         "explain": nodes_document(opinion.nodes),
+        **({"side": opinion.side.value} if opinion.side is not None else {}),
         **({"queue": list(opinion.queue)} if opinion.queue else {}),
         **({"topology": list(opinion.topology)} if opinion.topology else {}),
         **({"arriving": list(opinion.arriving)} if opinion.arriving else {}),
@@ -81,6 +85,8 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
         out.writelines(f"    {tables.shown(line)}\n" for line in group.lines)
         out.write("\n")
     out.write(tables.shown(sentence(opinion)) + "\n")
+    if opinion.side is not None:
+        out.write(f"  decided on by the profiles of the {_SIDES[opinion.side]}\n")
     out.writelines(f"  {tables.shown(line)}\n" for line in (*opinion.queue, *opinion.topology, *opinion.arriving))
     second = None if opinion.planned else runner_up(opinion)
     if second is not None:

@@ -219,10 +219,10 @@ def _warnings(configuration: Configuration) -> list[str]:
 def _write(file: str, configuration: Configuration, profiles: tuple[Profile, ...]) -> None:
     import yaml  # noqa: PLC0415 - slow to import
 
-    from moorage.adapters.serving.configz import effective_document  # noqa: PLC0415
+    from moorage.adapters.serving.configz import documents  # noqa: PLC0415
     from moorage.cli.output import InputError, say  # noqa: PLC0415
 
-    text = yaml.safe_dump(effective_document(configuration, profiles), sort_keys=False)
+    text = yaml.safe_dump_all(documents(configuration, profiles), sort_keys=False)
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:

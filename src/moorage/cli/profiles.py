@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from moorage.adapters.neighbours import neighbours_of
 from moorage.app.plugins import find_plugins
 from moorage.cli.output import InputError, say
 from moorage.framework.configuration import Configuration
@@ -28,8 +29,9 @@ def load_reading(config_file: str | None, *, asks_extenders: bool = False, other
     registry = find_registry()
     if config_file is None:
         return read_configuration(otherwise.encode(), "", registry) if otherwise else default_reading(registry)
-    reading = read_configuration(read_file(config_file), config_file, registry)
+    reading = read_configuration(read_file(config_file), config_file, registry, neighbours_of(config_file))
     say("note", reading.notices)
+    say("warning", (f"{problem}; the trial does not run" for problem in reading.trial_problems))
     if reading.problems:
         raise InputError(reading.problems)
     if reading.configuration is not None and reading.configuration.extenders and not asks_extenders:

@@ -16,6 +16,7 @@ from moorage.core.commands import PatchNode, PatchObject, Victims
 from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
+from moorage.core.trials import TrialRecord
 from moorage.core.values import dataclass
 
 
@@ -212,6 +213,21 @@ class ConfigurationChanged:
     """And the engine's settings."""
 
 
+@dataclass(frozen=True, slots=True)
+class TrialRecalled:
+    """What the cluster keeps of the latest trial. A trial of the configuration begins, or goes on, with this event."""
+
+    record: TrialRecord | None = None
+    """None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRefused:
+    """The configuration, or the trial in it, was changed to something that cannot be read: a trial ends."""
+
+    message: str
+
+
 Event: TypeAlias = (
     NodeSeen
     | NodeGone
@@ -229,6 +245,8 @@ Event: TypeAlias = (
     | DecisionSlow
     | TermBegan
     | ConfigurationChanged
+    | TrialRecalled
+    | TrialRefused
 )
 
 

@@ -181,6 +181,12 @@ class Asking:
 
     # --- taking turns ---
 
+    def anew(self) -> Asking:
+        """The same extenders with nothing asked of them yet: answers that are still owed will mean nothing."""
+        asking = Asking(self._extenders, self._state, self._queue, self._endings, self._token)
+        asking.breakers = self.breakers
+        return asking
+
     def has(self, entry: QueuedPod) -> bool:
         """Whether a pod waits for its turn, or for an answer."""
         asked = any(question.entry is entry for question in self._open.values())

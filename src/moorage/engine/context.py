@@ -18,18 +18,21 @@ from moorage.engine.evictor import Evictor
 from moorage.engine.faults import Faults
 from moorage.engine.priorities import Priorities
 from moorage.engine.queue import SchedulingQueue
+from moorage.engine.sides import Sides
 from moorage.engine.units import Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
+from moorage.framework.trying import TrialConfiguration
 
 if TYPE_CHECKING:
     from moorage.engine.asking import Asking
     from moorage.engine.planning import Planning
     from moorage.engine.sharing import Sharing
 
+_TRIAL = "trial\0"
 Observer = Callable[[Runner, Cycle], None]
 """Called right before every attempt, with the state that the attempt will see; must not change anything."""
 Commands = list[Command]
@@ -59,7 +62,9 @@ class EngineContext:
         """Decides for scheduler names that no profile has."""
         self.bindings = BindingCycles()
         self.faults = Faults()
-        self.evictor = Evictor(state, queue)
+        self.sides = Sides(state)
+        """A trial of other profiles."""
+        self.evictor = Evictor(state, queue, self.sides)
         self.warnings = Warnings()
         self.priorities = Priorities(self.runner_of, self.faults, asked=False)
         self.changes: list[Change] = []
@@ -94,8 +99,20 @@ class EngineContext:
         asked = any(runner.priorities is not None for runner in runners.values())
         self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
 
+    def equip_trial(self, trial: TrialConfiguration | None) -> None:
+        """Have these profiles at hand; the events of a trial say from when to when they are used."""
+        runners = {} if trial is None else self.runners_for(trial.built)
+        fallback = None if self.fallback is None else runners.get(self.fallback.profile.scheduler_name)
+        self.sides.equip(trial, runners, fallback)
+
+    def all_runners(self) -> dict[str, Runner]:
+        """Those of a trial, too, whether or not it is in force; by names of their own, which no pod can name."""
+        return self.runners | {f"{_TRIAL}{name}": runner for name, runner in self.sides.runners.items()}
+
     def runner_of(self, pod: Pod) -> Runner | None:
         """The runner of the profile that is responsible for a pod; None if no profile is."""
+        if self.sides.on and (found := self.sides.runner_of(pod)) is not None:
+            return found
         return self.runners.get(pod.template.scheduler_name, self.fallback)
 
     def responsible(self, pod: Pod) -> Runner:

@@ -31,9 +31,12 @@ from moorage.core.events import (
     PreemptionAnswered,
     StatusDone,
     TermBegan,
+    TrialRecalled,
+    TrialRefused,
 )
 from moorage.core.gangs import GANG_KINDS, said_of_gangs
 from moorage.core.membership import GangKey
+from moorage.core.objects import NAMESPACE
 from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.provisioning import PROVISIONING_REQUEST
 from moorage.core.queues import QUEUE_KINDS
@@ -48,7 +51,7 @@ from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs
 from moorage.engine.gate import UnitGates
-from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
+from moorage.engine.lifecycle import BINDING, ON_ITS_WAY
 from moorage.engine.makingroom import MakingRoom
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
@@ -56,7 +59,9 @@ from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import Planning
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.races import tell_race
+from moorage.engine.reconfiguration import Reconfiguration
 from moorage.engine.settings import EngineSettings
+from moorage.engine.sides import Sides
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import WORK, QueuedPod, Unit, work_of
@@ -71,7 +76,6 @@ _UNLIMITED = 1 << 62
 _BOUND = BindOutcome.BOUND
 _NO_NEWS = (PodMove.NOTHING, PodMove.CONFIRMED, PodMove.SAME)
 """Moves that do not matter to other pods; a tuple, since enum members are quick to compare and slow to hash."""
-_RECONFIGURED = Failure("the scheduler's configuration was changed; the pod is tried again", frozenset(), Code.PENDING)
 
 
 class Engine:
@@ -106,6 +110,7 @@ class Engine:
         self.device_health = DeviceHealth(self.state)
         self._gates = UnitGates(context, self.gangs, self._notices)
         self._rooms = MakingRoom(context)
+        self._reconfiguration = Reconfiguration(context, self._placing, self.gangs, self._instruct, self._concern)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -123,6 +128,8 @@ class Engine:
             DecisionSlow: self._decision_slow,
             TermBegan: self.gangs.term_began,
             ConfigurationChanged: self._configuration_changed,
+            TrialRecalled: self._reconfiguration.recalled,
+            TrialRefused: self._reconfiguration.refused,
         }
         """Event -> its handler."""
         self._instruct(settings)
@@ -133,12 +140,23 @@ class Engine:
         return self._context.planning
 
     @property
+    def sides(self) -> Sides:
+        """The trial of other profiles, if there is one."""
+        return self._context.sides
+
+    @property
+    def all_runners(self) -> dict[str, Runner]:
+        """The runners of all profiles, also of those of a trial, by names of their own."""
+        return self._context.all_runners()
+
+    @property
     def asking(self) -> Asking | None:
         """Calls of extenders; None if none are configured."""
         return self._context.asking
 
     def _instruct(self, settings: EngineSettings) -> None:
         """Set up what depends on profiles and settings; the context has the runners already."""
+        self._context.equip_trial(settings.trial)
         first = next(iter(self.runners.values())).plugins
         self._sort = first.queue_sort[0]
         self.queue.backoff = settings.backoff
@@ -151,7 +169,7 @@ class Engine:
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
         context.asking = Asking(extenders, self.state, self.queue, endings, context.token) if extenders else None
-        learns = any(runner.plugins.first(LearnsWorkload) is not None for runner in self.runners.values())
+        learns = any(runner.plugins.first(LearnsWorkload) is not None for runner in context.all_runners().values())
         if learns and not self.state.workload.followed:
             begin_to_learn(self.state, [entry.pod for entry in self.queue.entries()])
 
@@ -173,6 +191,8 @@ class Engine:
             self._handlers[type(event)](event, turn)
         looks = budget > 0
         if looks:
+            if self._context.sides.due(now):
+                self._reconfiguration.review(turn)
             self._take_stock(turn)
             self.state.workload.settle()
         self._tell_waiting(turn)
@@ -369,6 +389,8 @@ class Engine:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         if kind in QUEUE_KINDS:
             self._rooms.follow(turn.now)
+        if kind == NAMESPACE and self._context.sides.on:
+            self._reconfiguration.namespaces_changed(turn)
         if kind == PROVISIONING_REQUEST:
             self.gangs.provisioning.changed(before, after, turn.now)
         if kind == RESOURCE_CLAIM and before is None and after.owner is not None:
@@ -464,6 +486,7 @@ class Engine:
             self._placing.arrived(binding, turn)
         elif outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
+            self._context.sides.bind_failed(binding.entry.pod)
             self._placing.bring_back(binding, failure, turn)
             pod = binding.entry.pod
             if self.queue.get(pod.uid) is None and self.runner_of(pod) is not None:
@@ -476,42 +499,9 @@ class Engine:
             if outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
                 self._placing.take_over(binding.entry.pod, event.node)
 
-    # --- another configuration ---
-
     def _configuration_changed(self, event: ConfigurationChanged, turn: Turn) -> None:
-        """Continue with other profiles and settings. The queue, binds in flight and the seed stay.
-
-        Pods that wait in Permit or PreBind or for an extender's answer go back to the queue, as the new plugins know
-        nothing of what was reserved for them. Every waiting pod is tried again as soon as its backoff allows.
-        """
         self.document = event.document
-        runners = self._context.runners_for(event.profiles)
-        for binding in self.bindings.unposted():
-            if self.bindings.get(binding.entry.pod.uid) is binding:
-                self._placing.bring_back(binding, _RECONFIGURED, turn)
-        for entry in [] if self._context.asking is None else self._context.asking.entries():
-            cause = _RECONFIGURED.message
-            self.queue.requeue(entry.unit, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
-        self._context.equip(runners)
-        self._instruct(event.settings)
-        for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
-            self.queue.remove(entry.pod.uid, turn.now)
-            self._context.end_nomination(entry.pod.uid)
-        for entry in list(self.queue.entries()):
-            self._regroup(entry, turn.now)
-        for entry in self.queue.entries() if self._context.planning is not None else ():
-            self._concern(entry.pod)
-        self.queue.restart(turn.now)
-
-    def _regroup(self, entry: QueuedPod, now: float) -> None:
-        """Whether a profile places gangs together may have changed."""
-        gang = self.gangs.unit_of(entry.pod)
-        if entry.unit.gang == gang:
-            return
-        if entry.state in WAITING:
-            self.queue.upsert(entry.pod, now, gang)
-        elif gang is None:
-            self.queue.separate(entry)
+        self._reconfiguration.changed(event, turn)
 
     # --- waking up ---
 
@@ -535,7 +525,7 @@ class Engine:
     def _wakers_of(self, what: What, kind: str) -> list[str]:
         found = self._woken_by.get((what, kind))
         if found is None:
-            found = self._woken_by[what, kind] = wakers_of(self.runners.values(), what, kind)
+            found = self._woken_by[what, kind] = wakers_of(self._context.all_runners().values(), what, kind)
         return found
 
     def _helps(self, name: str, unit: Unit, change: Change) -> bool:
@@ -558,6 +548,7 @@ class Engine:
             return now
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
         times += [self.gangs.next_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]
+        times.append(self._context.sides.next_s())
         return min((time for time in times if time is not None), default=None)
 
     # --- deciding ---

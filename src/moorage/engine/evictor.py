@@ -8,6 +8,7 @@ from moorage.core.evictions import Released
 from moorage.core.pods import FINISHED, PREEMPTION, Pod
 from moorage.core.state import ClusterState
 from moorage.engine.queue import SchedulingQueue
+from moorage.engine.sides import Sides
 from moorage.engine.turn import Turn
 from moorage.engine.units import Place
 
@@ -17,9 +18,10 @@ __all__ = ["Evictor", "preempted_event", "ref_of"]
 class Evictor:
     """Orders evictions and tracks them; `state.evictions` knows which are in progress."""
 
-    def __init__(self, state: ClusterState, queue: SchedulingQueue) -> None:
+    def __init__(self, state: ClusterState, queue: SchedulingQueue, sides: Sides) -> None:
         self._state = state
         self._queue = queue
+        self._sides = sides
         self._notes: dict[str, RecordEvent] = {}
         """Victim -> the event to publish once its eviction has succeeded."""
 
@@ -38,6 +40,7 @@ class Evictor:
         """
         if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, holds or preemptor.uid):
             return
+        self._sides.evicts(preemptor)
         scheduler = preemptor.template.scheduler_name
         message = f"{scheduler}: {why or 'preempting to accommodate a higher priority pod'}"
         commands.append(DeletePod(ref_of(victim), PREEMPTION, message, ref_of(preemptor)))

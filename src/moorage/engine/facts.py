@@ -25,6 +25,7 @@ from moorage.core.membership import GangKey
 from moorage.core.nominations import Nominations
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
+from moorage.core.trials import Side, SideTally, TrialRecord
 from moorage.core.unanswered import UnansweredWrites
 from moorage.core.volumeindex import Reservation, VolumeIndex
 from moorage.core.volumes import ClaimRef
@@ -46,6 +47,7 @@ from moorage.engine.provisioning import Provisioning
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.recovery import Recovery
 from moorage.engine.sharing import Sharing
+from moorage.engine.sides import Sides
 from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
@@ -75,6 +77,17 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "planning": Planning | None,
         "asking": Asking | None,
         "sharing": Sharing | None,
+        "sides": Sides,
+    },
+    Sides: {
+        "on": bool,
+        "recalled": bool,
+        "record": TrialRecord | None,
+        "_began_s": float,
+        "_judge_s": float,
+        "_worse_since_s": float | None,
+        "_tallies": dict[Side, SideTally],
+        "_pending": dict[Side, int],
     },
     Sharing: {"wanting": dict[str, Unit]},
     MakingRoom: {"expected": dict[str, Evicted], "_evicted_s": list[float], "stale": StaleGangs},
@@ -214,6 +227,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_placing",
             "_gates",
             "_handlers",
+            "_reconfiguration",
             "_woken_by",
             "_paced",
             "device_health",
@@ -234,6 +248,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_answers_to_all",
         ]
     ),
+    Sides: frozenset(["_state", "terms", "runners", "fallback", "_covered", "_selected"]),
     Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
     MakingRoom: frozenset(
         [
@@ -252,7 +267,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
-    Evictor: frozenset(["_state", "_queue"]),
+    Evictor: frozenset(["_state", "_queue", "_sides"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
     Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "tried", "plans"]),

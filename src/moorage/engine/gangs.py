@@ -456,7 +456,7 @@ class Gangs:
     def _others_wanted(self, placement: GangPlacement, now: float) -> Iterator[str]:
         """Plugins that keep placed members from nodes where they would not be in the way of the others."""
         if placement.too_many:
-            runners = self._context.runners.values()
+            runners = self._context.all_runners().values()
             yield from (plugin.name for runner in runners for plugin in runner.plugins.filter)
             return
         for binding in placement.placed_only():

@@ -17,6 +17,7 @@ from moorage.core.gangdomains import standing_lines
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import queue_reasons
+from moorage.core.trials import Side
 from moorage.core.values import dataclass
 from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine
@@ -66,6 +67,8 @@ class Opinion:
     """Of a pod that waits: nodes on their way that would fit, and what an autoscaler was asked for."""
     planned: bool = False
     """Whether the node is that of a plan for the whole gang, not the one that scores best."""
+    side: Side | None = None
+    """Which side of a trial it is on; None if none is in force for such pods."""
     faults: tuple[str, ...] = ()
     """What raised meanwhile, a line for each."""
 
@@ -122,6 +125,7 @@ def form_opinion(
         message=waiting_message(engine, pod) if binding is None else None,
         nodes=explained,
         stands_on=stands_on,
+        side=engine.sides.side_of(pod),
         queue=reasons if binding is None else (),
         topology=_topology_lines(engine, pod, stands_on),
         arriving=arriving_lines(engine, pod, now_s) if binding is None and stands_on is None else (),

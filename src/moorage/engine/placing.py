@@ -128,6 +128,8 @@ class Placing:
         uid = binding.entry.pod.uid
         self._context.bindings.remove(uid)
         binding.entry.move(BOUND, turn.now, binding.node)
+        if self._context.sides.on:
+            self._context.sides.placed(binding.entry, turn.now)
         self._context.queue.remove(uid, turn.now)
         for plugin in binding.late.post_bind:
             self._context.faults.ask(plugin, plugin.post_bind, binding.cycle, binding.row)

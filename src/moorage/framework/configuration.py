@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.plugin import Point
+
+if TYPE_CHECKING:
+    from moorage.framework.trying import TrialConfiguration
 
 ALL = "*"
 """In `disabled`: every default plugin."""
@@ -150,6 +153,8 @@ class Configuration:
     delay_cache_until_active: bool = False
     components: Mapping[str, ComponentConfiguration] = field(default_factory=dict)
     """By kind: ExtenderConfiguration, WebhookConfiguration, KeeperConfiguration."""
+    trial: TrialConfiguration | None = None
+    """Other profiles for some pods, for a while."""
 
     def component(self, default: Component) -> Component:
         """The settings that the configuration file has for a component, else the default ones."""

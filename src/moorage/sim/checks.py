@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
+from moorage.adapters.neighbours import neighbours_of
 from moorage.core.values import dataclass
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
@@ -47,7 +48,7 @@ class FileFindings:
     def add(self, *readings: Reading) -> None:
         """Take over what there is to say about configuration files."""
         for reading in readings:
-            self.problems += reading.problems
+            self.problems += (*reading.problems, *reading.trial_problems)
             self.notices += reading.notices
 
 
@@ -77,7 +78,7 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
         found.checked += 1
     found.notices += device_notices(manifests.objects)
     if configuration:
-        found.add(read_configuration_documents(configuration, file, registry))
+        found.add(read_configuration_documents(configuration, file, registry, neighbours_of(file)))
     return found
 
 

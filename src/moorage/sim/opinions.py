@@ -46,17 +46,18 @@ def opinion_from_files(given: ClusterInput, rules: SimulationRules, namespace: s
     except ApiError as error:
         raise SimulationError([error.message]) from error
     cluster.step()
-    world = Feed(cluster, workloads=workloads_in(rules.profiles)).pull()
+    every = rules.settings.every(rules.profiles)
+    world = Feed(cluster, workloads=workloads_in(every)).pull()
     pods = {event.pod.key: event.pod for event in world if isinstance(event, PodSeen)}
     pod = pods.get(f"{namespace}/{name}")
-    prices = input_prices(given, rules.profiles, cluster.now_s).events
+    before = [*rules.settings.beginning(), *input_prices(given, every, cluster.now_s).events]
     if pod is None or not _is_placed(pod):
         found = _simulated(given, rules, f"{namespace}/{name}", pods)
         if pod is None or found.node is not None:
             return found
-        suggestions, faults = suggestions_from_files(given, rules, cluster, [*prices, *world], pod)
+        suggestions, faults = suggestions_from_files(given, rules, cluster, [*before, *world], pod)
         return replace(found, suggestions=suggestions, faults=faults)
-    others = [*prices, *(event for event in world if not (isinstance(event, PodSeen) and event.pod is pod))]
+    others = [*before, *(event for event in world if not (isinstance(event, PodSeen) and event.pod is pod))]
     return form_opinion(rules.profiles, rules.settings, others, pod, cluster.now_s, answers_to_all=rules.answers_to_all)
 
 
@@ -113,5 +114,6 @@ def _opinion(story: PodStory, outcome: SimulationOutcome) -> Opinion:
         nominated_node=story.nominated_node,
         victims=tuple(story.victims),
         message=story.message,
+        side=story.side,
         nodes={name: node_explanation(document) for name, document in documents.items()},
     )

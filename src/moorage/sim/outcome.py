@@ -12,11 +12,13 @@ from moorage.core.objects import object_key
 from moorage.core.prices import PriceList
 from moorage.core.queueaccounts import QueueAccount
 from moorage.core.state import ClusterState
+from moorage.core.trials import Side
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.framework.gangplans import GangPlan
 from moorage.sim.costs import Cost
 from moorage.sim.explanations import Explanations
+from moorage.views.trials import TrialAccount
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class PodStory:
     message: str | None = None
     devices: tuple[int, ...] = ()
     """Indices of the shared devices that it got."""
+    side: Side | None = None
+    """Of a trial; None if there is none for such pods."""
 
     @property
     def key(self) -> str:
@@ -89,6 +93,8 @@ class SimulationOutcome:
     """What every queue has, may have and waits for in the end; each before the queues below it."""
     plans: Mapping[GangKey, GangPlan] = field(default_factory=dict)
     """Where the levels of a topology wanted gangs."""
+    trial: TrialAccount | None = None
+    """How a trial stands in the end; None without one."""
 
     @property
     def pending(self) -> int:

@@ -108,6 +108,7 @@ class _Player:
         if self._engine is None:
             settings = replace(EngineSettings.of(self._configuration, start.seed), extenders=())
             self._engine = Engine(self._profiles, settings)
+            self._tell(settings.beginning(), 0)
         elif not self._known:
             self._warn(
                 "something is missing in the journal, or the scheduler was started again; what went away then is kept"

@@ -18,6 +18,7 @@ from moorage.sim import tables
 from moorage.sim.costs import Cost
 from moorage.sim.outcome import PodStory, SimulationOutcome
 from moorage.views.queuetree import TREE_COLUMNS, TREE_NUMBERS, amounts_document, tree_rows
+from moorage.views.trials import trial_document, trial_line
 
 _NO_NODE = "-"
 
@@ -47,6 +48,8 @@ def write_table(outcome: SimulationOutcome, out: TextIO) -> None:
     for columns, rows in _tables(outcome):
         tables.write_table(columns, rows, out)
         out.write("\n")
+    if outcome.trial is not None:
+        out.write(f"{trial_line(outcome.trial)}\n")
     if outcome.cost is not None:
         out.write(f"{_cost_line(outcome.cost)}\n")
     out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
@@ -73,6 +76,8 @@ def pod_document(story: PodStory, outcome: SimulationOutcome) -> dict[str, Any]:
     }
     if story.devices:
         document["gpus"] = list(story.devices)
+    if story.side is not None:
+        document["side"] = story.side.value
     if story.key in outcome.special_claims:
         document["extendedResourceClaimStatus"] = outcome.special_claims[story.key]
     if outcome.explanations is not None:
@@ -102,6 +107,8 @@ def _rest(outcome: SimulationOutcome) -> dict[str, Any]:
         document["queues"] = {account.queue.name: amounts_document(account) for account in outcome.queues}
     if outcome.cost is not None:
         document["cost"] = cost_document(outcome.cost)
+    if outcome.trial is not None:
+        document["trial"] = trial_document(outcome.trial)
     return document
 
 

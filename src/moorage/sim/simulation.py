@@ -16,7 +16,7 @@ from moorage.adapters.memory.errors import ApiError
 from moorage.adapters.memory.objects import KubeObject, controller_of, status_of
 from moorage.adapters.memory.runner import CommandRunner
 from moorage.core.bills import nodes_in_use_now
-from moorage.core.commands import Command, DeletePod, PatchPodStatus, RecordEvent
+from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
@@ -34,6 +34,7 @@ from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import FinalCluster, NodeLoad, PodStory, SimulationOutcome
 from moorage.sim.unread_rules import unread_rules
 from moorage.views.queuetree import accounts_of
+from moorage.views.trials import account_of
 from moorage.wire.problems import ABSENT, Problem
 from moorage.wire.workloadkinds import workloads_in
 
@@ -89,7 +90,8 @@ class _Run:
 
     def __init__(self, given: ClusterInput, rules: SimulationRules, explanations: Explanations | None) -> None:
         self._given = given
-        self._workloads = workloads_in(rules.profiles)
+        every = rules.settings.every(rules.profiles)
+        self._workloads = workloads_in(every)
         self._explanations = explanations
         self._cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=start_time_s(given.objects))
         self._runner = CommandRunner(self._cluster.store, keep_events=0)
@@ -102,7 +104,7 @@ class _Run:
         """`namespace/name` of pods that are gone and still have a story -> uid; another one of the name takes over."""
         self._evictions: dict[str, tuple[str, str]] = {}
         """uid of the victim -> victim and preemptor, both as `namespace/name`."""
-        self._prices = input_prices(given, rules.profiles, self._cluster.now_s)
+        self._prices = input_prices(given, every, self._cluster.now_s)
         if self._prices.problems:
             raise SimulationError(self._prices.problems)
         self._interrupted = False
@@ -111,7 +113,7 @@ class _Run:
         """The nodes that were in use at the start; None until then."""
         self._warnings: list[str] = list(self._prices.warnings)
         self._warnings += unread_rules(given.objects, rules.profiles, answers_to_all=rules.answers_to_all)
-        self._untold: list[Event] = list(self._prices.events)
+        self._untold: list[Event] = [*rules.settings.beginning(), *self._prices.events]
         """What the engine has to hear before anything else."""
 
     def start(self) -> None:
@@ -180,7 +182,12 @@ class _Run:
                 story.nominated_node = command.nominated_node or None
         if isinstance(command, DeletePod):
             self._note_victim(command)
+        if isinstance(command, Bind) and command.pod.uid in self._pods:
+            self._note_side(command.pod.uid)
         return self._runner.run(command)
+
+    def _note_side(self, uid: str) -> None:
+        self._stories[uid].side = self._engine.sides.side_of(self._pods[uid])
 
     # --- keeping the stories ---
 
@@ -259,6 +266,7 @@ class _Run:
         for uid, pod in self._pods.items():
             if self._stories[uid].node is None:
                 self._stories[uid].message = waiting_message(self._engine, pod)
+                self._note_side(uid)
         return SimulationOutcome(
             pods=sorted(self._stories.values(), key=lambda story: story.place),
             evictions=[victim for victim, _ in self._evictions.values()],
@@ -277,6 +285,7 @@ class _Run:
             },
             queues=accounts_of(self._engine),
             plans=dict(self._engine.gangs.plans),
+            trial=account_of(self._engine, self._cluster.now_s),
             world=FinalCluster(self._cluster, self._engine, self._prices.figures_from),
         )
 

@@ -52,8 +52,9 @@ def memo_types(runner: Runner) -> dict[str, Any]:
 class FactWriter:
     """Packs facts; entities that are met are written by `entities`."""
 
-    def __init__(self, scribe: Scribe) -> None:
+    def __init__(self, scribe: Scribe, engine: Engine) -> None:
         self._scribe = scribe
+        self._runners = {id(runner): name for name, runner in engine.all_runners.items()}
         self._numbers: dict[int, int] = {}
         self._entities: list[Any] = []
 
@@ -61,6 +62,10 @@ class FactWriter:
     def kinds(self) -> bytes:
         """The kinds of all entities, by number."""
         return bytes(ENTITIES.index(type(entity)) for entity in self._entities)
+
+    def runner(self, runner: Runner) -> str:
+        """The name of a runner."""
+        return self._runners.get(id(runner), runner.profile.scheduler_name)
 
     def entities(self) -> Iterator[list[Any]]:
         """The fields of all entities, by number; also of those that are met on the way."""
@@ -227,7 +232,7 @@ class FactReader:
         """The runner of a scheduler name; one that has no profile any more decides nothing, but has its name."""
         if not isinstance(name, str):
             raise Unreadable("a profile has no name")
-        known = self._engine.runners.get(name)
+        known = self._engine.all_runners.get(name)
         return Runner(Profile(name, {}, {}), self._engine.state) if known is None else known
 
     def evictions(self, told: Any) -> Evictions | None:
@@ -250,7 +255,7 @@ class FactReader:
 
     def _binding_cycle(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         runner = self.runner(fields["runner"])
-        plugins = {plugin.name: plugin for each in self._engine.runners.values() for plugin in each.plugins.all}
+        plugins = {plugin.name: plugin for each in self._engine.all_runners.values() for plugin in each.plugins.all}
         plugins |= {plugin.name: plugin for plugin in runner.plugins.all}
         late = [[plugins[name] for name in _list(names) if name in plugins] for names in _list(fields["late"])]
         values: dict[str, Any] = {
@@ -305,7 +310,7 @@ def _plan(told: Any, reader: FactReader) -> Plan:
 
 _PACKED: Mapping[Any, Callable[[FactWriter, Any], Any]] = {
     Pod: FactWriter.pod,
-    Runner: lambda _, runner: runner.profile.scheduler_name,
+    Runner: FactWriter.runner,
     Evictions: lambda _, __: True,
     Plan: lambda writer, plan: [
         plan.capacity,

@@ -31,7 +31,7 @@ _MOST_ROWS = 1 << 20
 
 def dump(engine: Engine, scribe: Scribe) -> bytes:
     """The records of the image of an engine between two turns."""
-    return scribe.image(_facts(engine, FactWriter(scribe), scribe))
+    return scribe.image(_facts(engine, FactWriter(scribe, engine), scribe))
 
 
 def _with_devices(record: PodRecord) -> Pod:
@@ -47,7 +47,7 @@ def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
     pods = ([scribe.pod(_with_devices(record)), record.node, record.assumed] for record in state.records())
     plugins = [
         [name, each.name, writer.listed(each.plugin, each.plugin.remembers)]
-        for name, runner in engine.runners.items()
+        for name, runner in engine.all_runners.items()
         for each in runner.plugins.all
         if each.plugin.remembers
     ]
@@ -195,7 +195,8 @@ class _Loader:
             raise Unreadable("the image ends before all entries of the queue are told")
         self._reader.part(self._engine, [self._parts[place] for place in range(len(self._parts))])
         for name, plugin_name, facts in self._plugins:
-            found = self._engine.runners[name].plugins.get(plugin_name)
+            runner = self._engine.all_runners.get(name)
+            found = None if runner is None else runner.plugins.get(plugin_name)
             if found is None:
                 raise Unreadable(f"the image tells of the plugin {plugin_name!r:.80}, which is not here")
             self._reader.listed(found.plugin, found.plugin.remembers, facts)

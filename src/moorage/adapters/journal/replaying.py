@@ -264,8 +264,9 @@ def engine_of(record: Image, start: Start | None, registry: Registry) -> Engine:
 def read_recorded(text: str, registry: Registry) -> Reading:
     """The configuration of a journal; `ReadError` where it means nothing here."""
     reading = read_configuration(text.encode(), "the journal's configuration", registry)
-    if reading.problems:
-        raise ReadError(str(reading.problems[0]))
+    problems = (*reading.problems, *reading.trial_problems)
+    if problems:
+        raise ReadError(str(problems[0]))
     return reading
 
 

@@ -49,9 +49,9 @@ class DeviceMetrics:
                 self._waited_s.observe(labels, wait.seconds)
 
     def _counting(self) -> Iterable[tuple[str, DeviceCounts]]:
-        for profile, runner in self._engine.runners.items():
+        for runner in self._engine.all_runners.values():
             for plugin in runner.plugins.having(CountsDevices):
-                yield profile, plugin.counts
+                yield runner.profile.scheduler_name, plugin.counts
 
     def collect(self) -> Iterable[Metric]:
         """All of them; nothing where no pod has ever asked for devices."""
@@ -87,12 +87,19 @@ class DeviceMetrics:
         allocations = CounterMetricFamily(
             "moorage_device_allocations", "Claims for which devices were chosen.", labels=("profile",)
         )
+        found: Counter[tuple[str, str]] = Counter()
+        sums: dict[str, tuple[int, int]] = {}
         for profile, counts in self._counting():
             for result, number in counts.searches.items():
-                searches.add_metric((profile, result), number)
-            if counts.steps:
-                steps.add_metric((profile,), counts.steps)
-                allocations.add_metric((profile,), counts.allocations)
+                found[profile, result] += number
+            before = sums.get(profile, (0, 0))
+            sums[profile] = (before[0] + counts.steps, before[1] + counts.allocations)
+        for labels, number in found.items():
+            searches.add_metric(labels, number)
+        for profile, (step_count, allocated) in sums.items():
+            if step_count:
+                steps.add_metric((profile,), step_count)
+                allocations.add_metric((profile,), allocated)
         return searches, steps, allocations
 
     def _devices(self) -> Iterable[Metric]:

@@ -164,7 +164,8 @@ class Sampling:
 
             return timed
 
-        return [Tracing(runner.plugins.all, wrapper(profile)) for profile, runner in self._engine.runners.items()]
+        runners = self._engine.all_runners.values()
+        return [Tracing(runner.plugins.all, wrapper(runner.profile.scheduler_name)) for runner in runners]
 
     def _timed(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
         makes_room, timer_s = point == POST_FILTER, self._timer_s

@@ -155,11 +155,14 @@ def _plugins(engine: Engine) -> Iterable[Metric]:
         "Decisions that a plugin had a say in, by extension point; also where its answer had been kept.",
         labels=("plugin", "extension_point", "profile"),
     )
-    for profile, runner in engine.runners.items():
+    evaluations: Counter[tuple[str, str, str]] = Counter()
+    for runner in engine.all_runners.values():
         for (point, plugin), number in runner.evaluations().items():
-            evaluated.add_metric((plugin, _POINT_NAMES[point], profile), number)
+            evaluations[plugin, _POINT_NAMES[point], runner.profile.scheduler_name] += number
+    for labels, number in evaluations.items():
+        evaluated.add_metric(labels, number)
     yield evaluated
-    evicting = [plugin for runner in engine.runners.values() for plugin in runner.plugins.having(CountsEvictions)]
+    evicting = [plugin for runner in engine.all_runners.values() for plugin in runner.plugins.having(CountsEvictions)]
     yield CounterMetricFamily(
         "scheduler_preemption_attempts",
         "How often room was looked for by evicting pods.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,13 +18,24 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.configuration import ALL, ClientConnection, Configuration, Extender, LeaderElection
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
+from moorage.framework.trying import TRIAL_KIND, Limit, TrialConfiguration, TrialPods
 
 _API_VERSION = "kubescheduler.config.k8s.io/v1"
+_TRIAL_API_VERSION = "moorage.dev/v1alpha1"
 
 
 def configz(configuration: Configuration, profiles: Sequence[Profile]) -> bytes:
-    """The answer of `/configz`, under the name that kube-scheduler gives it."""
-    return json.dumps({"componentconfig": effective_document(configuration, profiles)}).encode()
+    """The answer of `/configz`, under the name that kube-scheduler gives it; a trial has a name of its own."""
+    answer = {"componentconfig": effective_document(configuration, profiles)}
+    if configuration.trial is not None:
+        answer["trialconfig"] = trial_document(configuration.trial)
+    return json.dumps(answer).encode()
+
+
+def documents(configuration: Configuration, profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+    """Everything that a scheduler runs with, as the documents of one file."""
+    trial = [] if configuration.trial is None else [trial_document(configuration.trial)]
+    return [effective_document(configuration, profiles), *trial]
 
 
 def effective_document(configuration: Configuration, profiles: Sequence[Profile]) -> dict[str, Any]:
@@ -46,6 +57,46 @@ def effective_document(configuration: Configuration, profiles: Sequence[Profile]
     if configuration.extenders:
         document["extenders"] = [_extender(extender) for extender in configuration.extenders]
     return document
+
+
+def trial_document(trial: TrialConfiguration) -> dict[str, Any]:
+    """A trial as a document; its profiles stand in it, wherever they were read."""
+    limits = trial.limits
+    return {
+        "apiVersion": _TRIAL_API_VERSION,
+        "kind": TRIAL_KIND,
+        "name": trial.name,
+        "pods": _trial_pods(trial.pods),
+        "duration": _duration(trial.duration_s),
+        "atEnd": trial.at_end.value,
+        "profiles": [_profile(profile) for profile in trial.built],
+        "worse": {
+            "minSamples": limits.min_samples,
+            "for": _duration(limits.lasting_s),
+            "pending": _limit(limits.pending),
+            "evictions": _limit(limits.evictions),
+            "failedBinds": _limit(limits.failed_binds),
+            "waitingP99": {"ratio": limits.waiting_p99.ratio, "amount": _duration(limits.waiting_p99.amount)},
+        },
+    }
+
+
+def _trial_pods(pods: TrialPods) -> dict[str, Any]:
+    document: dict[str, Any] = {"workloadPercent": pods.workload_percent}
+    if pods.namespaces is not None:
+        document["namespaces"] = list(pods.namespaces)
+    if pods.namespace_selector is not None:
+        document["namespaceSelector"] = {
+            "matchExpressions": [
+                {"key": each.key, "operator": each.operator.value, "values": list(each.values)}
+                for each in pods.namespace_selector.requirements
+            ]
+        }
+    return document
+
+
+def _limit(limit: Limit) -> Mapping[str, float]:
+    return {"ratio": limit.ratio, "amount": limit.amount}
 
 
 def _leader_election(election: LeaderElection) -> dict[str, Any]:

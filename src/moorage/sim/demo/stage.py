@@ -68,11 +68,13 @@ class DemoStage:
         if scenario.keeper is not None and _has(rules, scenario.keeper_needs):
             self.keeper = Keeper(rules.profiles, scenario.keeper, seed=rules.settings.seed)
         self._keeper_wake_s: float | None = None
+        self._untold: list[Event] = rules.settings.beginning()
+        """What the engine has to hear before anything else."""
         self._acts = scenario.acts()
         self._next_act = next(self._acts, None)
         for node in scenario.nodes:
             self.cluster.create(node)
-        self._feed = Feed(self.cluster, workloads=workloads_in(rules.profiles))
+        self._feed = Feed(self.cluster, workloads=workloads_in(rules.settings.every(rules.profiles)))
 
     @property
     def elapsed_s(self) -> float:
@@ -123,7 +125,7 @@ class DemoStage:
 
     def _settle(self) -> None:
         """Decide, carry out and let all controllers react until nothing is left to do at this moment."""
-        answers: list[Event] = []
+        answers, self._untold = self._untold, []
         kept: list[KeeperEvent] = []
         for _ in range(_MOST_ROUNDS):
             self.cluster.step()

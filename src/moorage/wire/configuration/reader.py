@@ -12,6 +12,7 @@ from moorage.framework.extending import EXTENDER_KIND
 from moorage.framework.keeping import KEEPER_KIND
 from moorage.framework.profiles import Profile, ProfileError, build_profile
 from moorage.framework.registry import Registry, closest
+from moorage.framework.trying import TRIAL_KIND, TrialConfiguration
 from moorage.wire.configuration import (
     MOORAGE_API,
     MOORAGE_GROUP,
@@ -19,6 +20,7 @@ from moorage.wire.configuration import (
     SCHEDULER_GROUP,
     SCHEDULER_KIND,
     WAY_IN_KINDS,
+    Beside,
     Reading,
 )
 from moorage.wire.configuration.admitting import WebhookShape, read_webhook
@@ -28,6 +30,7 @@ from moorage.wire.configuration.keeping import KeeperShape, read_keeper
 from moorage.wire.configuration.scheduler import read_scheduler
 from moorage.wire.configuration.schema import ComponentShape
 from moorage.wire.configuration.shapes import read_shape, without_nulls
+from moorage.wire.configuration.trying import TrialShape, read_trial, trial_of
 from moorage.wire.place import Document, DocumentPlace, show_file
 from moorage.wire.problems import ABSENT, Problem
 
@@ -41,7 +44,11 @@ _SHAPES: Mapping[str, type[ComponentShape]] = {
 class ConfigurationReader:
     """Takes the documents of one file; each has its findings, as each has its place."""
 
-    def __init__(self, file: str, registry: Registry, *, several: bool) -> None:
+    def __init__(self, file: str, registry: Registry, *, several: bool, beside: Beside | None = None) -> None:
+        self._beside = beside
+        self._files: list[str] = []
+        self._trial: TrialShape | None = None
+        self._trial_findings: list[Findings] = []
         self._file = file
         self._registry = registry
         self._several = several
@@ -54,7 +61,8 @@ class ConfigurationReader:
         """Take the next document."""
         place = DocumentPlace(self._file, document.number if self._several else None)
         findings = Findings(str(place))
-        self._findings.append(findings)
+        is_trial = isinstance(document.value, dict) and document.value.get("kind") == TRIAL_KIND
+        (self._trial_findings if is_trial else self._findings).append(findings)
         if not isinstance(document.value, dict):
             findings.problem("", document.value, f"must be a mapping; write a {SCHEDULER_KIND} of {SCHEDULER_API}")
             return
@@ -68,6 +76,8 @@ class ConfigurationReader:
         if kind == SCHEDULER_KIND:
             read = read_scheduler(value, self._registry, findings), findings
             self._scheduler = self._scheduler or read
+        elif kind == TRIAL_KIND:
+            self._trial = read_trial(value, findings)
         else:
             shape = _SHAPES.get(kind, ComponentShape)
             self._components.append((read_shape(shape, value, findings), findings))
@@ -95,11 +105,23 @@ class ConfigurationReader:
         if not any(one.problems for one in self._findings):
             profiles = self._build(configuration, findings)
         problems = _distinct(problem for one in (*self._findings, findings) for problem in one.problems)
-        notices = _distinct(notice for one in self._findings for notice in one.notices)
+        trial = None if problems else self._read_trial(configuration, profiles)
+        everyone = (*self._findings, *self._trial_findings)
+        notices = _distinct(notice for one in everyone for notice in one.notices)
+        trial_problems = _distinct(problem for one in self._trial_findings for problem in one.problems)
         if problems:
-            return Reading(None, (), problems, notices)
-        complete = dataclasses.replace(configuration, components=components)
-        return Reading(complete, tuple(profiles), (), notices)
+            return Reading(None, (), problems, notices, trial_problems)
+        complete = dataclasses.replace(configuration, components=components, trial=trial)
+        return Reading(complete, tuple(profiles), (), notices, trial_problems, tuple(self._files))
+
+    def _read_trial(self, configuration: Configuration, profiles: Iterable[Profile]) -> TrialConfiguration | None:
+        """The trial, if there is one without problems; it stands beside profiles that have none."""
+        if self._trial is None or len(self._trial_findings) > 1:
+            return None
+        (findings,) = self._trial_findings
+        if self._trial.profiles_file:
+            self._files.append(self._trial.profiles_file)
+        return trial_of(self._trial, (configuration, tuple(profiles)), self._registry, findings, self._beside)
 
     def _component(
         self, shape: ComponentShape, configuration: Configuration, findings: Findings
