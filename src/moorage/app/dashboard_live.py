@@ -45,6 +45,18 @@ _REASONS = {
     **dict.fromkeys(map(str, KeeperReason), HappeningKind.KEPT),
 }
 """Reasons of events that become lines of the timeline; what pods and nodes show themselves is not among them."""
+_EVICTING = frozenset(
+    {
+        "TaintManagerEviction",
+        KeeperReason.SPOT_FALLBACK,
+        KeeperReason.SPOT_RETURN,
+        KeeperReason.PLACEMENT_REPAIR,
+        KeeperReason.REPACK,
+    }
+)
+"""Reasons of evictions that their pods do not show; pods that were preempted show it."""
+_SPARED = "Cancelling"
+"""How the message begins when a pod is not evicted after all."""
 _RAW_S = 5.0
 
 Put = Callable[[Happening], None]
@@ -77,7 +89,11 @@ class _Occurrences:
         told_s = time_s(event.time_text)
         at_s = self._now_s() if told_s is None else told_s
         what = _REASONS.get(event.reason, HappeningKind.ANNOUNCED)
-        self._put(Happening(at_s, what, POD, f"{about.namespace}/{about.name}", {"message": event.message}))
+        facts = {
+            "message": event.message,
+            "evicts": event.reason in _EVICTING and not event.message.startswith(_SPARED),
+        }
+        self._put(Happening(at_s, what, POD, f"{about.namespace}/{about.name}", facts))
 
 
 class _Holders:

@@ -11,7 +11,7 @@ from moorage.core.quantity import format_amount
 from moorage.core.resources import PODS
 from moorage.views.devices import device_document, inventory, pool_document
 from moorage.views.nodemap import MIB, zone_of
-from moorage.views.queues import place_of, queue_counts
+from moorage.views.queues import queue_counts
 from moorage.views.shareddevices import shared_devices
 from moorage.views.world import World
 
@@ -41,6 +41,7 @@ def summary(world: World, now: float) -> dict[str, Any]:
             "spot": world.versions.spot,
             "pods": world.versions.pods,
             "timeline": world.timeline.last,
+            "series": world.series.version,
         },
     }
 
@@ -94,7 +95,7 @@ def _pod_row(world: World, pod: Pod) -> dict[str, Any]:
         "pod": pod.key,
         "node": pod.node or "",
         "phase": "Terminating" if pod.deleted_s is not None else pod.phase,
-        "place": "" if settled else place_of(world, pod)[0].value,
+        "place": "" if settled else world.place(pod)[0].value,
         "requests": {name: format_amount(name, amount) for name, amount in pod.requests.amounts},
         "priority": pod.template.priority,
     }

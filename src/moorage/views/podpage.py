@@ -16,7 +16,6 @@ from moorage.engine.faults import describe
 from moorage.engine.lifecycle import KEPT_STEPS
 from moorage.engine.opinion import Opinion
 from moorage.views.details import detail_groups
-from moorage.views.queues import place_of
 from moorage.views.timeline import lived
 from moorage.views.world import World
 
@@ -119,7 +118,7 @@ def _story(world: World, pod: Pod) -> list[dict[str, Any]]:
 
 def _facts(world: World, pod: Pod) -> dict[str, Any]:
     template = pod.template
-    place, message = place_of(world, pod) if pod.node is None and pod.deleted_s is None else (None, "")
+    place, message = world.place(pod) if pod.node is None and pod.deleted_s is None else (None, "")
     owner = template.owner
     return {
         "key": pod.key,

@@ -10,24 +10,15 @@ from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.engine.units import Place
-from moorage.views.waiting import guess
 from moorage.views.world import World
 
 _MOST_MEMBERS = 200
 _MOST_GANGS = 100
 
 
-def place_of(world: World, pod: Pod) -> tuple[Place, str]:
-    """Where a pending pod is, and why: as the scheduler says, else as the pod shows."""
-    entry = None if world.queue is None else world.queue.get(pod.uid)
-    if entry is not None:
-        return entry.place, entry.message
-    return guess(pod)
-
-
 def queue_counts(world: World) -> dict[str, int]:
     """How many pods are in each place."""
-    counts = Counter(place_of(world, pod)[0] for pod in world.waiting.values())
+    counts = Counter(world.place(pod)[0] for pod in world.waiting.values())
     return {place.value: counts[place] for place in Place}
 
 
@@ -35,7 +26,7 @@ def queue_page(world: World, most: int, place: str = "") -> dict[str, Any]:
     """Pending pods, the most important and oldest first, `most` of each place; only those of `place` if it is given."""
     by_place: dict[Place, list[tuple[Pod, str]]] = {each: [] for each in Place}
     for pod in world.waiting.values():
-        where, message = place_of(world, pod)
+        where, message = world.place(pod)
         by_place[where].append((pod, message))
     shown: list[dict[str, Any]] = []
     for where, pods in by_place.items():
@@ -82,7 +73,7 @@ def _gang(world: World, key: GangKey) -> dict[str, Any]:
         "needs": None if terms is None else terms.min_count,
         "standing": len(members) - len(waiting),
         "members": [
-            {"pod": pod.key, "node": pod.node or "", "place": "" if pod.node else place_of(world, pod)[0].value}
+            {"pod": pod.key, "node": pod.node or "", "place": "" if pod.node else world.place(pod)[0].value}
             for pod in sorted(members, key=lambda pod: pod.name)[:_MOST_MEMBERS]
         ],
         "total": len(members),

@@ -30,9 +30,14 @@ from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
+from moorage.views.costs import CostMeter
 from moorage.views.nodemap import NodeMap
+from moorage.views.pending import reason_of
+from moorage.views.rings import Rings
+from moorage.views.series import Series
 from moorage.views.story import Sightings
 from moorage.views.timeline import Timeline
+from moorage.views.waiting import guess
 from moorage.views.words import Happening
 
 
@@ -88,8 +93,12 @@ class World:
         keeper: KeeperConfiguration | None = None,
         seed: int = 0,
         derives: bool = True,
+        rings: Rings | None = None,
     ) -> None:
-        """With `derives`, happenings are derived from events; otherwise they come in through `tell`."""
+        """With `derives`, happenings are derived from events; otherwise they come in through `tell`.
+
+        `rings` are where the series of the charts are kept.
+        """
         settings = keeper or KeeperConfiguration()
         self.engine = Engine(profiles, EngineSettings(seed=seed), answers_to_all=answers_to_all)
         self.state = self.engine.state
@@ -113,6 +122,8 @@ class World:
         self.timeline = Timeline()
         self.versions = Versions()
         self.nodes = NodeMap(self.state, self.types, self.notices.__contains__)
+        self.costs = CostMeter(self.state, self.types)
+        self.series = Series(self.state, self.types, self.costs, Rings() if rings is None else rings)
         self._known: dict[str, Node] = {}
         self._signals = Signals(settings.signals, settings.notice_s)
         self._sightings = Sightings()
@@ -125,12 +136,13 @@ class World:
             ObjectSeen: self._object_changed,
             ObjectGone: self._object_changed,
             QueueTold: self._queue_told,
-            Happening: lambda happening, _: self.timeline.add(happening),
+            Happening: lambda happening, _: self._happened(happening),
             Settled: self._settled,
         }
 
     def tell(self, told: Iterable[Told], now: float) -> None:
         """Apply what happened, in order."""
+        self.series.tick(now)
         events: list[Event] = []
         for item in told:
             hearer = self._hearers.get(type(item))
@@ -149,19 +161,31 @@ class World:
         """The node of this name."""
         return self._known.get(name)
 
+    def place(self, pod: Pod) -> tuple[Place, str]:
+        """Where a pending pod is, and why: as the scheduler says, else as the pod shows."""
+        entry = None if self.queue is None else self.queue.get(pod.uid)
+        return guess(pod) if entry is None else (entry.place, entry.message)
+
     # --- events in ---
+
+    def _happened(self, *happenings: Happening) -> None:
+        self.timeline.add(*happenings)
+        for each in happenings:
+            self.series.happened(each)
 
     def _settled(self, _: Settled, __: float) -> None:
         self._sightings.settled = self._derives
 
-    def _queue_told(self, told: QueueTold, _: float) -> None:
+    def _queue_told(self, told: QueueTold, now: float) -> None:
         self.queue = {entry.uid: entry for entry in told.entries}
+        for pod in self.waiting.values():
+            self.series.waits(pod, reason_of(*self.place(pod)), now)
         self.versions.queue += 1
 
     def _pod_seen(self, event: PodSeen, now: float) -> None:
         pod = event.pod
         before = self.pods.get(pod.uid)
-        self.timeline.add(*self._sightings.pod(before, pod, now))
+        self._happened(*self._sightings.pod(before, pod, now))
         if pod.finished:
             self._forget(pod.uid)
             return
@@ -170,16 +194,21 @@ class World:
         self.pods[pod.uid] = pod
         self.by_key[pod.key] = pod.uid
         self.members.see(pod)
-        self._file(pod)
+        self._file(pod, now)
+        if pod.node is not None and (before is None or before.node is None):
+            self.series.placed(pod, now, is_new=before is None)
         self.versions.pods += 1
 
-    def _file(self, pod: Pod) -> None:
+    def _file(self, pod: Pod, now: float) -> None:
         """Put a pod into the lists that it belongs to, and remove it from the others."""
         if pod.node is None and pod.deleted_s is None:
             self.waiting[pod.uid] = pod
+            self.series.waits(pod, reason_of(*self.place(pod)), now)
             self.versions.queue += 1
         elif self.waiting.pop(pod.uid, None) is not None:
             self.versions.queue += 1
+            if pod.node is None:
+                self.series.gone(pod.uid)
         gang = pod.template.gang
         if gang is not None:
             self.gangs.setdefault(gang, {})[pod.uid] = None
@@ -191,12 +220,13 @@ class World:
     def _pod_gone(self, event: PodGone, now: float) -> None:
         before = self.pods.get(event.uid)
         if before is not None:
-            self.timeline.add(*self._sightings.pod_gone(before, now))
+            self._happened(*self._sightings.pod_gone(before, now))
         self._forget(event.uid)
 
     def _forget(self, uid: str) -> None:
         pod = self.pods.pop(uid, None)
         self.members.gone(uid)
+        self.series.gone(uid)
         if pod is None:
             return
         self.versions.pods += 1
@@ -221,7 +251,7 @@ class World:
         node = event.node
         before = self._known.get(node.name)
         self._known[node.name] = node
-        self.timeline.add(*self._sightings.node(before, node, now))
+        self._happened(*self._sightings.node(before, node, now))
         found = self._signals.notices(node)
         if found != self.notices.get(node.name, []):
             self.versions.spot += 1
@@ -234,7 +264,7 @@ class World:
             self.versions.spot += 1
 
     def _node_gone(self, event: NodeGone, now: float) -> None:
-        self.timeline.add(*self._sightings.node_gone(event.name, now))
+        self._happened(*self._sightings.node_gone(event.name, now))
         self._known.pop(event.name, None)
         self.notices.pop(event.name, None)
         self.members.touch_all()

@@ -18,6 +18,7 @@ import msgspec
 
 from moorage.adapters.dashboard.hub import Hub
 from moorage.core.values import dataclass
+from moorage.views.chartpage import charts_page
 from moorage.views.pages import node_page, search, summary
 from moorage.views.placements import StrategyLocation, strategies_page, takes_strategy
 from moorage.views.podpage import pod_page
@@ -50,6 +51,16 @@ class StrategyChange:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class SeriesRequest:
+    """A range of time that charts show, in at most so many points of at least this length."""
+
+    since_s: float
+    until_s: float
+    points: int
+    step_s: float = 0.0
+
+
 async def _no_change(change: StrategyChange) -> None:
     raise Refused(f"{change.kind} {change.namespace}/{change.name} cannot be changed here: this is only a record")
 
@@ -71,6 +82,8 @@ class Surroundings:
     """What is asked for -> difference; takes its time elsewhere."""
     seek: Callable[[float], Awaitable[None]] | None = None
     """Show the moment of a journal."""
+    series: Callable[[SeriesRequest], Awaitable[dict[str, Any]]] | None = None
+    """The charts of a range, where the world does not have them itself."""
     span: tuple[float, float] | None = None
     """First and last moment of a journal."""
     notes: list[str] = field(default_factory=list)
@@ -242,6 +255,17 @@ class DashboardBackend:
 
         def answer(world: World) -> dict[str, Any]:
             return {"last": world.timeline.last, "entries": world.timeline.since(since, _TIMELINE_ROWS)}
+
+        return await self.ask(answer)
+
+    async def series(self, asked: SeriesRequest) -> dict[str, Any]:
+        """The charts of a range of time."""
+        if self.surroundings.series is not None:
+            return await self.surroundings.series(asked)
+
+        def answer(world: World) -> dict[str, Any]:
+            world.series.measure(self.surroundings.now_s())
+            return charts_page(world.series, asked.since_s, asked.until_s, asked.points, asked.step_s)
 
         return await self.ask(answer)
 

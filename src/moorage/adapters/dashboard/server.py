@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
@@ -11,15 +13,17 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from moorage.adapters.dashboard.backend import DashboardBackend, Refused, StrategyChange
+from moorage.adapters.dashboard.backend import DashboardBackend, Refused, SeriesRequest, StrategyChange
 from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
 from moorage.adapters.listening import BodyError, Bounds, read_body
 from moorage.adapters.probing import alive
+from moorage.views.chartpage import MOST_POINTS
 from moorage.wire.errors import REFUSALS
 
 _HEARTBEAT_S = 15.0
 BOUNDS = Bounds(connections=128, per_address=96, stop_s=0.5)
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_SECONDS = re.compile(r"[0-9]{1,11}(?:\.[0-9]{1,9})?", re.ASCII)
 _NO_STORE = {"Cache-Control": "no-store"}
 
 log = structlog.get_logger()
@@ -45,6 +49,7 @@ def application(backend: DashboardBackend, guard: Guard) -> web.Application:
         ("strategies", pages.strategies),
         ("spot", pages.spot),
         ("timeline", pages.timeline),
+        ("series", pages.series),
     ):
         app.router.add_get(f"/api/{path}", handler)
     for path, handler in (
@@ -78,7 +83,9 @@ async def _in_words(request: web.Request, handler: Handler) -> web.StreamRespons
 
 def _static_names() -> list[str]:
     folder = resources.files("moorage.adapters.dashboard") / "static"
-    return sorted(each.name for each in folder.iterdir() if each.name.rpartition(".")[2] in _TYPES)
+    files = [(each, each.name) for each in folder.iterdir()]
+    files += ((each, f"vendor/{each.name}") for each in (folder / "vendor").iterdir())
+    return sorted(name for each, name in files if each.name.rpartition(".")[2] in _TYPES)
 
 
 def _file(name: str) -> Any:
@@ -159,6 +166,15 @@ class _Pages:
     async def timeline(self, request: web.Request) -> web.Response:
         return _json(await self._backend.timeline(_number(request, "since")))
 
+    async def series(self, request: web.Request) -> web.Response:
+        asked = SeriesRequest(
+            since_s=_seconds(request, "from", -math.inf),
+            until_s=_seconds(request, "to", math.inf),
+            points=_number(request, "points") or MOST_POINTS,
+            step_s=_seconds(request, "step", 0.0),
+        )
+        return _json(await self._backend.series(asked))
+
     async def check(self, request: web.Request) -> web.Response:
         body = await _body(request)
         return _json(await self._backend.check(_text(body, "text")))
@@ -219,6 +235,16 @@ def _text(values: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise web.HTTPBadRequest(reason=f"the field {name} is missing")
     return value
+
+
+def _seconds(request: web.Request, name: str, missing: float) -> float:
+    """A moment or a length of time, in seconds."""
+    text = request.query.get(name)
+    if text is None:
+        return missing
+    if _SECONDS.fullmatch(text) is None:
+        raise web.HTTPBadRequest(reason=f"{name} must be a number of seconds, such as 1700000000.5")
+    return float(text)
 
 
 def _number(request: web.Request, name: str) -> int:

@@ -1,6 +1,7 @@
 // The page: finds out which one is asked for, keeps the frame around it up to date, and follows the cluster.
 
 import { post } from "./api.js";
+import { chartsPage } from "./charts.js";
 import { h, name, shown } from "./dom.js";
 import { mapPage } from "./map.js";
 import { nodePage } from "./node.js";
@@ -17,8 +18,15 @@ import { whatifPage } from "./whatif.js";
 import { cores, count, mebibytes, moment, percent } from "./words.js";
 
 const PAGES = {
-  map: ["Map", mapPage], queue: ["Queue", queuePage], shares: ["Shares", sharesPage], strategies: ["Strategies", strategiesPage], spot: ["Spot", spotPage],
-  timeline: ["Timeline", timelinePage], whatif: ["What if", whatifPage], repack: ["Repack", repackPage],
+  map: ["Map", mapPage],
+  queue: ["Queue", queuePage],
+  charts: ["Charts", chartsPage],
+  shares: ["Shares", sharesPage],
+  strategies: ["Strategies", strategiesPage],
+  spot: ["Spot", spotPage],
+  timeline: ["Timeline", timelinePage],
+  whatif: ["What if", whatifPage],
+  repack: ["Repack", repackPage],
 };
 const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
 const $ = (id) => document.getElementById(id);
