@@ -7,8 +7,9 @@ hour at most. Same input and seed: same plan, whatever the order of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
+from typing import Protocol
 
 from moorage.adapters.memory.clock import START_S
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
@@ -27,6 +28,7 @@ from moorage.engine.engine import Engine
 from moorage.engine.opinion import waiting_message
 from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
+from moorage.sim.arrivals import Arrivals
 from moorage.sim.costs import input_prices, nodes_in_use_at_first
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
@@ -85,11 +87,58 @@ def simulate(
     return run.outcome()
 
 
+class Watcher(Protocol):
+    """Looks on while a simulation or a replay runs, and changes nothing."""
+
+    def turn(self, engine: Engine, now_s: float, events: Sequence[Event], commands: Sequence[Command]) -> None:
+        """The engine was told these events and gave these commands."""
+
+    def until(self, engine: Engine, next_s: float) -> None:
+        """Nothing happens until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What happens to a cluster from when it has come to rest; times are seconds from then on."""
+
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    changes: Sequence[tuple[float, Callable[[SimulationOutcome], Collection[str]]]] = ()
+    """What is changed, and when; a change returns the nodes that pods of `arrivals` have to leave."""
+    horizon_s: float | None = None
+    """When it ends; None: with the last arrival, and if there is none, when nothing changes any more."""
+    watcher: Watcher | None = None
+
+
+def play(given: ClusterInput, rules: SimulationRules, course: Course) -> SimulationOutcome:
+    """Let a cluster come to rest, then run the course; `SimulationError` if something in the input cannot be read.
+
+    The pods of the outcome are those of the input; only the watcher is told of those that arrive.
+    """
+    if given.problems:
+        raise SimulationError(given.problems)
+    run = _Run(given, rules, None, course)
+    run.start()
+    run.finish()
+    run.go_on()
+    return run.outcome()
+
+
 class _Run:
     """One simulation on its way."""
 
-    def __init__(self, given: ClusterInput, rules: SimulationRules, explanations: Explanations | None) -> None:
+    def __init__(
+        self,
+        given: ClusterInput,
+        rules: SimulationRules,
+        explanations: Explanations | None,
+        course: Course | None = None,
+    ) -> None:
         self._given = given
+        self._course = course or Course()
+        self._arrivals = self._course.arrivals
+        self._watcher = self._course.watcher
+        self._known = -1
+        """The version of the cluster that the engine was told of."""
         every = rules.settings.every(rules.profiles)
         self._workloads = workloads_in(every)
         self._explanations = explanations
@@ -125,11 +174,25 @@ class _Run:
         self._cluster.step()
         self._feed = Feed(self._cluster, workloads=self._workloads)
 
-    def finish(self) -> None:
-        """Decide, carry out, let all controllers react; then advance to the next timer, until there is none."""
-        end_s = self._cluster.now_s + LONGEST_S
+    def go_on(self) -> None:
+        """Run the course; at its end, time has moved on to the horizon."""
+        start_s, course = self._cluster.now_s, self._course
+        self._arrivals.begin(start_s)
+        last_s = self._arrivals.last_s
+        for after_s, change in sorted(course.changes, key=lambda each: each[0]):
+            if after_s > 0:
+                self.finish(start_s + after_s)
+            self._arrivals.leave(change(self.outcome()), self._cluster.now_s)
+        self.finish(last_s if course.horizon_s is None else start_s + course.horizon_s)
+
+    def finish(self, end_s: float | None = None) -> None:
+        """Decide, carry out, let all controllers react; then advance to the next timer, until there is none.
+
+        With `end_s`, nothing that happens later does, and time moves on to then.
+        """
+        latest_s = self._cluster.now_s + LONGEST_S if end_s is None else end_s
         answers, self._untold = self._untold, []
-        done, most = 0, _MOST_ROUNDS
+        done, most = 0, _MOST_ROUNDS + _ROUNDS_PER_POD * self._arrivals.number
         while done < most:
             answers = self._round(answers)
             if not done:
@@ -137,24 +200,50 @@ class _Run:
             done += 1
             if answers or (self._interrupted and not self._engine.state.devices.reservations):
                 continue
-            times = (self._engine.next_change_s(), self._cluster.next_s)
+            times = (self._engine.next_change_s(), self._cluster.next_s, self._arrivals.next_s)
             next_s = min((time for time in times if time is not None), default=None)
-            if next_s is None or next_s > end_s:
+            if next_s is None or next_s > latest_s:
+                if end_s is not None:
+                    self._advance(end_s)
                 return
-            self._cluster.advance(max(next_s, self._cluster.now_s))
+            self._advance(next_s)
         self._warnings.append(f"the plan still changed after {most} rounds; what it was then is shown")
+
+    def _advance(self, to_s: float) -> None:
+        """Let time pass; where nothing is due in the cluster, its controllers need not look."""
+        cluster = self._cluster
+        to_s = max(to_s, cluster.now_s)
+        if self._watcher is not None:
+            self._watcher.until(self._engine, to_s)
+        due_s = cluster.next_s
+        if cluster.store.resource_version == self._known and (due_s is None or due_s > to_s):
+            cluster.clock.advance_to(to_s)
+        else:
+            cluster.advance(to_s)
 
     def _round(self, answers: list[Event]) -> list[Event]:
         """One round; what it returns belongs into the next one, empty when the cluster has come to rest."""
-        self._cluster.step()
+        now_s = self._cluster.now_s
+        events = [*answers, *self._seen(), *self._arrivals.due(now_s)]
+        commands = self._decide(events)
+        if self._watcher is not None:
+            self._watcher.turn(self._engine, now_s, events, commands)
+        return [answer for command in commands for answer in self._carry_out(command)]
+
+    def _seen(self) -> list[Event]:
+        """What is new in the cluster, after its controllers have reacted."""
+        cluster = self._cluster
+        if cluster.store.resource_version == self._known and cluster.next_s != cluster.now_s:
+            return []
+        cluster.step()
         seen = self._feed.pull()
+        self._known = cluster.store.resource_version
         self._refuse_unreadable()
         if self._used_before is None:
             self._used_before = nodes_in_use_at_first(seen)
         for event in seen:
             self._note(event)
-        commands = self._decide([*answers, *seen])
-        return [answer for command in commands if (answer := self._carry_out(command)) is not None]
+        return seen
 
     def _decide(self, events: list[Event]) -> list[Command]:
         """While devices are on their way to claims, the next pod waits: it then sees what the claims got."""
@@ -171,11 +260,14 @@ class _Run:
         self._interrupted = bool(self._engine.state.devices.reservations)
         return self._interrupted
 
-    def _carry_out(self, command: Command) -> Event | None:
+    def _carry_out(self, command: Command) -> Sequence[Event]:
         if isinstance(command, RecordEvent):
             if (command.type, command.action) == ("Warning", "Scheduling") and command.reason != "FailedScheduling":
                 self._warnings.append(command.note)
-            return None
+            return ()
+        events = self._arrivals.answered(command, self._cluster.now_s) if self._arrivals.number else None
+        if events is not None:
+            return events
         if isinstance(command, PatchPodStatus) and command.nominated_node is not None:
             story = self._stories.get(command.pod.uid)
             if story is not None:
@@ -184,7 +276,8 @@ class _Run:
             self._note_victim(command)
         if isinstance(command, Bind) and command.pod.uid in self._pods:
             self._note_side(command.pod.uid)
-        return self._runner.run(command)
+        answer = self._runner.run(command)
+        return () if answer is None else (answer,)
 
     def _note_side(self, uid: str) -> None:
         self._stories[uid].side = self._engine.sides.side_of(self._pods[uid])
