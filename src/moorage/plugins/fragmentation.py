@@ -33,7 +33,7 @@ from moorage.core.resources import CPU, MEMORY
 from moorage.core.shareasks import WHOLE, Convention, ShareAsk
 from moorage.core.sharedevices import MODEL_LABELS, DeviceColumns
 from moorage.core.state import ClusterState
-from moorage.core.workload import PodShape, Typical, shape_of
+from moorage.core.workload import LearnedWorkload, PodShape, Typical, shape_of
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
@@ -142,8 +142,10 @@ class Fragmentation(Plugin):
     learns_workload: ClassVar[bool] = True
     best_stays_best: ClassVar[bool] = True
 
-    def __init__(self, args: FragmentationArgs | None = None) -> None:
+    def __init__(self, args: FragmentationArgs | None = None, *, learned: LearnedWorkload | None = None) -> None:
         self.args: FragmentationArgs = args or FragmentationArgs()
+        self._learned = learned
+        """What is typical, instead of what the state has learned; for those who measure."""
         self._given = _parts(self.args.workload)
         self._target: tuple[Hashable, _Target] | None = None
         self._largest = 1.0, 1.0
@@ -165,7 +167,7 @@ class Fragmentation(Plugin):
             offered, rows = state.resources.allocatable, state.rows()
             most = (float(offered[column].take(rows).max(initial=1)) for column in (CPU_COLUMN, MEMORY_COLUMN))
             self._largest, self._seen = (next(most), next(most)), state.node_log.position
-        revision = 0 if self._given else state.workload.revision
+        revision = 0 if self._given else (self._learned or state.workload).revision
         return revision, state.shares().version, self._largest
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
@@ -216,7 +218,8 @@ class Fragmentation(Plugin):
     def _typical(self, state: ClusterState) -> _Target:
         epoch = self.epoch(state)
         if self._target is None or self._target[0] != epoch:
-            self._target = epoch, _target(state, self._given or state.workload.typical, self._largest)
+            typical = self._given or (self._learned or state.workload).typical
+            self._target = epoch, _target(state, typical, self._largest)
         return self._target[1]
 
 

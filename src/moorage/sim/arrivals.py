@@ -43,6 +43,10 @@ class Arrivals:
         """Uid of a pod that replaces another -> uid of the first one, and how many there were before it."""
         self._ends: list[tuple[float, str]] = []
         self._next: list[Event] = []
+        self._left: dict[str, str] = {}
+        """Uid of a pod that replaces another -> the node that the other one had."""
+        self.moves = 0
+        """How many pods got another node than the pods that they replace."""
         self._echo = Echo()
 
     def begin(self, start_s: float) -> None:
@@ -72,10 +76,10 @@ class Arrivals:
             if uid in self._here:
                 self._forget(uid)
                 events.append(PodGone(uid))
-        if self._start_s is None:
+        start_s = self._start_s
+        if start_s is None:
             return events
-        after_s = now_s - self._start_s
-        while self._to_come and self._to_come[-1].after_s <= after_s:
+        while self._to_come and start_s + self._to_come[-1].after_s <= now_s:
             arrival = self._to_come.pop()
             events.append(self._come(arrival, arrival.pod, now_s))
         return events
@@ -89,8 +93,10 @@ class Arrivals:
         events = self._echo.events((command,))
         if isinstance(command, DeletePod):
             self._replace(uid, arrival, now_s)
-        elif isinstance(command, Bind) and arrival.run_s is not None:
-            heappush(self._ends, (now_s + arrival.run_s, uid))
+        elif isinstance(command, Bind):
+            self.moves += self._left.pop(uid, command.node) != command.node
+            if arrival.run_s is not None:
+                heappush(self._ends, (now_s + arrival.run_s, uid))
         return events
 
     def leave(self, nodes: Collection[str], now_s: float) -> dict[str, str]:
@@ -111,9 +117,12 @@ class Arrivals:
 
     def _replace(self, uid: str, arrival: Arrival, now_s: float) -> None:
         first, number = self._names.pop(uid, (uid, 0))
+        node = self._echo.pods[uid].node or self._left.pop(uid, None)
         self._forget(uid)
         again = replace(arrival.pod, uid=f"{first}-{number + 1}", name=f"{arrival.pod.name}-{number + 1}")
         self._names[again.uid] = first, number + 1
+        if node is not None:
+            self._left[again.uid] = node
         self._next.append(self._come(arrival, again, now_s))
 
     def _forget(self, uid: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from moorage.adapters.neighbours import neighbours_of
 from moorage.core.values import dataclass
@@ -20,6 +21,7 @@ from moorage.wire.configuration import (
     SCHEDULER_GROUP,
     Reading,
     is_configuration,
+    is_experiment,
     read_configuration,
     read_configuration_documents,
 )
@@ -28,6 +30,9 @@ from moorage.wire.kinds import find_kind
 from moorage.wire.manifests import Manifest, parse_manifests
 from moorage.wire.place import Document
 from moorage.wire.problems import Problem
+
+if TYPE_CHECKING:
+    from moorage.sim.experiments.document import ExperimentReading
 
 _CONFIG_MAP = "ConfigMap"
 
@@ -45,8 +50,8 @@ class FileFindings:
     unread: dict[str, int] = field(default_factory=dict)
     """Kind -> number of objects of kinds that are not read."""
 
-    def add(self, *readings: Reading) -> None:
-        """Take over what there is to say about configuration files."""
+    def add(self, *readings: Reading | ExperimentReading) -> None:
+        """Take over what there is to say about configuration files and experiments."""
         for reading in readings:
             self.problems += (*reading.problems, *reading.trial_problems)
             self.notices += reading.notices
@@ -59,7 +64,9 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
     check = ObjectCheck()
     configuration: list[Document] = []
     for manifest in manifests.objects:
-        if _belongs_to_configuration(manifest.body):
+        if is_experiment(manifest.body):
+            found.add(_experiment(manifest.body, file, registry))
+        elif _belongs_to_configuration(manifest.body):
             configuration.append(Document(manifest.place.document or 1, 0, manifest.body))
         elif manifest.known is None:
             inner = list(_configuration_inside(manifest, registry))
@@ -80,6 +87,12 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
     if configuration:
         found.add(read_configuration_documents(configuration, file, registry, neighbours_of(file)))
     return found
+
+
+def _experiment(body: dict[str, Any], file: str, registry: Registry) -> ExperimentReading:
+    from moorage.sim.experiments.document import read_experiment_document  # noqa: PLC0415 - the simulator, for few files
+
+    return read_experiment_document(body, file, registry)
 
 
 def _configuration_inside(manifest: Manifest, registry: Registry) -> Iterator[Reading]:

@@ -28,6 +28,7 @@ from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
+from moorage.sim.simulation import Watcher
 
 _STEP = 32
 """Pods decided per call, as the scheduler does."""
@@ -46,6 +47,17 @@ class Placement:
     decided: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Observing:
+    """How an experiment decides anew: what looks on, and what is not as it was recorded."""
+
+    watcher: Watcher | None = None
+    seed: int | None = None
+    """Breaks ties instead of the recorded one."""
+    answers_to_all: bool = False
+    """Whether the first profile decides for pods of every scheduler name."""
+
+
 @dataclass(slots=True)
 class Rerun:
     """What came of deciding anew."""
@@ -56,6 +68,8 @@ class Rerun:
     evictions: list[str] = field(default_factory=list)
     began_s: float | None = None
     ended_s: float | None = None
+    engine: Engine | None = None
+    """What decided, as it was at the end; None if the journal is empty."""
     turns: int = 0
     events: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -66,10 +80,16 @@ class Rerun:
         return [each for each in self.placements if each.recorded != each.decided]
 
 
-def rerun(folder: Path, registry: Registry, configuration: Configuration, profiles: Sequence[Profile]) -> Rerun:
+def rerun(
+    folder: Path,
+    registry: Registry,
+    configuration: Configuration,
+    profiles: Sequence[Profile],
+    observing: Observing | None = None,
+) -> Rerun:
     """Decide everything in a journal anew; `ReadError` where it cannot be read."""
     reader = JournalReader(folder)
-    player = _Player(registry, configuration, profiles)
+    player = _Player(registry, configuration, profiles, observing or Observing())
     for record in reader.records():
         player.play(record)
     result = player.finish()
@@ -78,8 +98,11 @@ def rerun(folder: Path, registry: Registry, configuration: Configuration, profil
 
 
 class _Player:
-    def __init__(self, registry: Registry, configuration: Configuration, profiles: Sequence[Profile]) -> None:
+    def __init__(
+        self, registry: Registry, configuration: Configuration, profiles: Sequence[Profile], observing: Observing
+    ) -> None:
         self._registry = registry
+        self._observing = observing
         self._configuration = configuration
         self._profiles = profiles
         self._engine: Engine | None = None
@@ -106,9 +129,13 @@ class _Player:
         self._known = before is not None and before.run == start.run and not start.gap
         self._now_s = start.time_s
         if self._engine is None:
-            settings = replace(EngineSettings.of(self._configuration, start.seed), extenders=())
-            self._engine = Engine(self._profiles, settings)
+            observing, seed = self._observing, self._observing.seed
+            settings = EngineSettings.of(self._configuration, start.seed if seed is None else seed)
+            settings = replace(settings, extenders=())
+            self._engine = Engine(self._profiles, settings, answers_to_all=observing.answers_to_all)
             self._tell(settings.beginning(), 0)
+            if observing.watcher is not None:
+                observing.watcher.begin(self._engine, self._now_s, None)
         elif not self._known:
             self._warn(
                 "something is missing in the journal, or the scheduler was started again; what went away then is kept"
@@ -132,9 +159,15 @@ class _Player:
     def _tell(self, events: Iterable[Event], budget: int) -> None:
         outcome = self._outcome
         translated = [*outcome.answers(), *outcome.translated(events)]
-        if self._engine is not None:
-            commands, self._wakeup_s = self._engine.handle(translated, self._now_s, budget)
-            outcome.decided(commands)
+        if self._engine is None:
+            return
+        watcher = self._observing.watcher
+        if watcher is not None:
+            watcher.until(self._engine, self._now_s)
+        commands, self._wakeup_s = self._engine.handle(translated, self._now_s, budget)
+        if watcher is not None:
+            watcher.turn(self._engine, self._now_s, translated, commands)
+        outcome.decided(commands)
 
     def _run_until(self, until_s: float, *, inclusive: bool = False) -> None:
         """Go on deciding while something is to be decided before the next recorded turn."""
@@ -166,6 +199,7 @@ class _Player:
                 result.placements.append(Placement(pod.key, uid, recorded, decided))
         result.recorded_evictions = list(outcome.recorded_evictions.values())
         result.evictions = list(outcome.evictions.values())
+        result.engine = self._engine
         return result
 
     def _answers_to(self, pod: Pod) -> bool:

@@ -20,6 +20,7 @@ from moorage.core.bills import nodes_in_use_now
 from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
+from moorage.core.prices import PriceList
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY, PODS
 from moorage.core.times import time_s
@@ -89,6 +90,9 @@ def simulate(
 
 class Watcher(Protocol):
     """Looks on while a simulation or a replay runs, and changes nothing."""
+
+    def begin(self, engine: Engine, now_s: float, prices: PriceList | None) -> None:
+        """The cluster is at rest, and the course begins; prices are those of figures."""
 
     def turn(self, engine: Engine, now_s: float, events: Sequence[Event], commands: Sequence[Command]) -> None:
         """The engine was told these events and gave these commands."""
@@ -177,6 +181,8 @@ class _Run:
     def go_on(self) -> None:
         """Run the course; at its end, time has moved on to the horizon."""
         start_s, course = self._cluster.now_s, self._course
+        if self._watcher is not None:
+            self._watcher.begin(self._engine, start_s, self._prices.figures_from)
         self._arrivals.begin(start_s)
         last_s = self._arrivals.last_s
         for after_s, change in sorted(course.changes, key=lambda each: each[0]):

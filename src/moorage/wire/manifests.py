@@ -93,9 +93,9 @@ def load_manifests(
     return found
 
 
-def parse_manifests(file: str, data: bytes) -> Manifests:
+def parse_manifests(file: str, data: bytes, own: Sequence[Kind] = ()) -> Manifests:
     """The objects in a text; `file` is only what messages call it."""
-    found = Manifests()
+    found = Manifests(own=own)
     _parse(file, data, found)
     _drop_repeated(found)
     return found

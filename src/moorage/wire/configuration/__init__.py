@@ -24,13 +24,21 @@ from moorage.wire.documents import read_documents
 from moorage.wire.place import Document, show_file
 from moorage.wire.problems import ABSENT, Problem
 
-__all__ = ["Reading", "default_reading", "is_configuration", "read_configuration", "read_configuration_documents"]
+__all__ = [
+    "Reading",
+    "default_reading",
+    "is_configuration",
+    "is_experiment",
+    "read_configuration",
+    "read_configuration_documents",
+]
 
 SCHEDULER_GROUP = "kubescheduler.config.k8s.io"
 SCHEDULER_API = f"{SCHEDULER_GROUP}/v1"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 MOORAGE_GROUP = "moorage.dev"
 MOORAGE_API = f"{MOORAGE_GROUP}/v1alpha1"
+EXPERIMENT_KIND = "Experiment"
 WAY_IN_KINDS = (EXTENDER_KIND, WEBHOOK_KIND, KEEPER_KIND, TRIAL_KIND)
 Beside: TypeAlias = Callable[[str], bytes | str]
 """Reads a file that a configuration file names; a text says why that is not possible."""
@@ -66,6 +74,13 @@ def is_configuration(document: object) -> bool:
     group = str(document.get("apiVersion", "")).partition("/")[0]
     kind = str(document.get("kind", ""))
     return group == SCHEDULER_GROUP or kind == SCHEDULER_KIND or (group == MOORAGE_GROUP and kind in WAY_IN_KINDS)
+
+
+def is_experiment(document: object) -> bool:
+    """Whether a document says that it is an experiment, of whichever version; it is read by the simulator."""
+    if not isinstance(document, dict) or document.get("kind") != EXPERIMENT_KIND:
+        return False
+    return str(document.get("apiVersion", "")).partition("/")[0] == MOORAGE_GROUP
 
 
 def read_configuration(data: bytes, file: str, registry: Registry, beside: Beside | None = None) -> Reading:

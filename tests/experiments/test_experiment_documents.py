@@ -1,0 +1,130 @@
+"""The file of an experiment: every problem at once, each with its path, its value and a remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.sim.experiments.document import read_experiment
+from tests.experiments.clusters import REGISTRY, experiment_of, reading_of, trace_document, write_experiment
+
+TRACE = {"nodes": "nodes.csv", "pods": "pods.csv"}
+
+
+def test_all_combinations(tmp_path: Path) -> None:
+    """Inputs, configurations, changes and seeds are combined, each with each."""
+    document = trace_document(
+        inputs=[{"name": "one", "trace": TRACE}, {"name": "other", "trace": {**TRACE, "order": "shuffled"}}],
+        changes=[{"name": "none"}, {"name": "drained", "drain": ["n1"]}],
+        seeds={"first": 5, "count": 3},
+    )
+    found = experiment_of(tmp_path, document)
+    keys = [each.key for each in found.combinations()]
+    assert len(keys) == len(set(keys)) == found.number == 2 * 2 * 2 * 3
+    assert keys[0] == ("one", "default", "none", 5)
+    assert keys[-1] == ("other", "packed", "drained", 7)
+
+
+def test_defaults(tmp_path: Path) -> None:
+    """Without configurations, changes and seeds there is one of each."""
+    document = trace_document()
+    del document["configurations"]
+    found = experiment_of(tmp_path, document)
+    assert [each.key for each in found.combinations()] == [("trace", "default", "none", 0)]
+    assert found.name == "experiment"
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no inputs": ({"inputs": []}, ["inputs: required"]),
+    "two inputs in one": (
+        {"inputs": [{"name": "x", "trace": TRACE, "snapshot": "y"}]},
+        ['inputs[0]: "x": has snapshot and trace; write one of'],
+    ),
+    "no such file": (
+        {"inputs": [{"name": "x", "snapshot": "gone.yaml"}]},
+        ['inputs[0].snapshot: "gone.yaml": there is no file'],
+    ),
+    "unknown field": ({"seed": {}}, ["seed: {}: unknown field; did you mean seeds?"]),
+    "unknown measure": (
+        {"measures": ["alocated"]},
+        ['measures[0]: "alocated": is not a measure; did you mean allocated?'],
+    ),
+    "bad names": (
+        {"configurations": [{"name": "a/b"}, {"name": "x"}, {"name": "x"}]},
+        ['configurations[0].name: "a/b": write up to', 'configurations[2].name: "x": stands twice'],
+    ),
+    "bad seeds": ({"seeds": {"values": [1, "two", 1]}}, ['seeds.values[1]: "two"', "seeds.values[2]: 1: stands twice"]),
+    "bad change": (
+        {"changes": [{"name": "x", "scale": ["web=5"], "drain": [7]}]},
+        ["changes[0].drain[0]: 7: must be text", "changes[0]: scale: 'web=5' is not understood"],
+    ),
+    "bad configuration": (
+        {"configurations": [{"name": "x", "document": {"kind": "KubeSchedulerConfiguration", "apiVersion": "v1"}}]},
+        ['configurations[0].document: apiVersion: "v1"'],
+    ),
+    "unknown plugin": (
+        {
+            "configurations": [
+                {
+                    "name": "x",
+                    "document": {
+                        "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "kind": "KubeSchedulerConfiguration",
+                        "profiles": [{"plugins": {"score": {"enabled": [{"name": "Fragmentatio"}]}}}],
+                    },
+                }
+            ]
+        },
+        ["did you mean Fragmentation?"],
+    ),
+    "seed without an order": (
+        {"inputs": [{"name": "x", "trace": {**TRACE, "arrivals": "arrivals.csv"}}], "seeds": {"first": 7, "count": 3}},
+        ["inputs[0].trace.arrivals: has no order of arrival for 1 seed, such as 9; it has 7, 8"],
+    ),
+    "unknown column": (
+        {"inputs": [{"name": "x", "trace": {**TRACE, "columns": {"pods": {"priority": "prio"}}}}]},
+        ['pods.csv: "prio": there is no such column; it has name, cpu_milli'],
+    ),
+    "unknown words": (
+        {"inputs": [{"name": "x", "trace": {**TRACE, "order": "random", "gpuRequests": "nvidia", "load": 0}}]},
+        [".trace.order", ".trace.gpuRequests", ".trace.load: 0.0: must be above 0"],
+    ),
+    "generator": (
+        {"inputs": [{"name": "x", "generator": {"nodes": [{"name": "n"}], "interval": "-1s"}}]},
+        [
+            "inputs[0].generator.nodes[0].count: required",
+            "inputs[0].generator.pods: required",
+            "inputs[0].generator.count: required",
+            "inputs[0].generator.interval",
+        ],
+    ),
+    "everything at once": (
+        {"inputs": [], "measures": ["x"], "seeds": {"count": 0}, "configurations": [{"name": "a", "file": "gone"}]},
+        ["inputs: required", "measures[0]", "seeds.count: 0", 'configurations[0].file: "gone"'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "wanted"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes(tmp_path: Path, changes: dict[str, Any], wanted: list[str]) -> None:
+    """Each mistake is a line that names the file and the place."""
+    reading = reading_of(tmp_path, trace_document(**changes))
+    lines = [str(problem) for problem in reading.problems]
+    assert reading.experiment is None
+    assert all("experiment.yaml" in line or ".csv" in line for line in lines)
+    missing = [text for text in wanted if not any(text in line for line in lines)]
+    assert not missing, lines
+
+
+def test_cells_that_are_no_numbers(tmp_path: Path) -> None:
+    """A cell that cannot be read is named by line and column."""
+    path = write_experiment(tmp_path, trace_document())
+    header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,scheduled_time,deletion_time"
+    (tmp_path / "pods.csv").write_text(f"{header}\na,x,1,1,1,,0,0,0\n,1,1,1,1,,0,0,0\n")
+    lines = [str(problem) for problem in read_experiment(path.read_bytes(), str(path), REGISTRY).problems]
+    assert [line.partition("pods.csv:")[2] for line in lines] == [
+        '2: cpu_milli: "x": must be a number, 0 or more',
+        '3: name: "": required; write a name',
+    ]
