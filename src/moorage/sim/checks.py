@@ -50,8 +50,8 @@ class FileFindings:
     unread: dict[str, int] = field(default_factory=dict)
     """Kind -> number of objects of kinds that are not read."""
 
-    def add(self, *readings: Reading | ExperimentReading) -> None:
-        """Take over what there is to say about configuration files and experiments."""
+    def add(self, *readings: Reading) -> None:
+        """Take over what there is to say about configuration files."""
         for reading in readings:
             self.problems += (*reading.problems, *reading.trial_problems)
             self.notices += reading.notices
@@ -65,7 +65,9 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
     configuration: list[Document] = []
     for manifest in manifests.objects:
         if is_experiment(manifest.body):
-            found.add(_experiment(manifest.body, file, registry))
+            reading = _experiment(manifest.body, file, registry)
+            found.problems += reading.problems
+            found.notices += reading.notices
         elif _belongs_to_configuration(manifest.body):
             configuration.append(Document(manifest.place.document or 1, 0, manifest.body))
         elif manifest.known is None:

@@ -81,16 +81,16 @@ class StandingMeasure:
         in_use = nodes_in_use_now(state)
         prices = _prices(engine)
         cost = None if prices is None else bill(state, prices, in_use)
-        rules, broken, uneven = _spread(state, engine.runners.values())
-        strategies, off = _strategies(state, waiting)
+        rules, broken, uneven = spread_counts(state, engine.runners.values())
+        strategies, off = strategy_counts(state, waiting)
         rows = np.array([row for name in in_use if (row := state.row_of(name)) is not None], dtype=np.intp)
         return Standing(
             nodes=state.node_count,
             nodes_in_use=len(rows),
             pods=state.pod_count,
             pending=len(waiting),
-            allocated=_allocated(state, state.rows()),
-            allocated_in_use=_allocated(state, rows),
+            allocated=allocated_parts(state, state.rows()),
+            allocated_in_use=allocated_parts(state, rows),
             currency=None if prices is None else prices.currency,
             cost_micros=0 if cost is None else cost.in_use_micros,
             without_price=0 if cost is None else len(cost.without_price),
@@ -117,7 +117,7 @@ def _prices(engine: Engine) -> PriceList | None:
     return next((found for reader in readers if (found := reader.prices(engine.state)) is not None), None)
 
 
-def _allocated(state: ClusterState, rows: Rows) -> dict[str, float]:
+def allocated_parts(state: ClusterState, rows: Rows) -> dict[str, float]:
     """Of every resource that these nodes offer."""
     resources = state.resources
     found: dict[str, float] = {}
@@ -131,7 +131,7 @@ def _allocated(state: ClusterState, rows: Rows) -> dict[str, float]:
     return found
 
 
-def _spread(state: ClusterState, runners: Iterable[Runner]) -> tuple[int, int, int]:
+def spread_counts(state: ClusterState, runners: Iterable[Runner]) -> tuple[int, int, int]:
     """How many constraints there are, and how many of the hard and of the soft ones are broken."""
     own = (plugin for runner in runners for plugin in runner.plugins.having(TellsSkew))
     teller = next(own, None)
@@ -146,7 +146,8 @@ def _spread(state: ClusterState, runners: Iterable[Runner]) -> tuple[int, int, i
     return len(found), broken.count(True), broken.count(False)
 
 
-def _strategies(state: ClusterState, waiting: Iterable[Pod]) -> tuple[int, int]:
+def strategy_counts(state: ClusterState, waiting: Iterable[Pod]) -> tuple[int, int]:
+    """How many owners of pods have a strategy, and how many of these are not split as it says."""
     members: dict[str, list[Pod]] = {}
     for pod in (*(record.pod for record in state.records()), *waiting):
         if pod.template.owner is not None and pod.deleted_s is None:

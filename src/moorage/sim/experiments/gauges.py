@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from moorage.core.bills import bill, nodes_in_use_now
 from moorage.core.prices import PriceList
 from moorage.core.queueaccounts import QueueAccount
 from moorage.core.resources import PODS
@@ -16,9 +17,8 @@ from moorage.core.state import ClusterState
 from moorage.core.workload import LearnedWorkload
 from moorage.engine.engine import Engine
 from moorage.plugins.fragmentation import Fragmentation
-from moorage.sim.costs import nodes_in_use_now
-from moorage.sim.utilisation import bill
 from moorage.views.queuetree import accounts_of, governed
+from moorage.views.standing import allocated_parts, spread_counts, strategy_counts
 
 DEVICES = "devices"
 SHARE, PER_HOUR = "share", "{currency}/h"
@@ -47,11 +47,10 @@ class GaugeContext(NamedTuple):
 def allocated(engine: Engine, _: GaugeContext) -> Iterator[Row]:
     """The part of each resource that pods on nodes request, and of GPUs that they share."""
     state = engine.state
-    columns, rows = state.resources, state.rows()
-    for column, name in enumerate(columns.names):
-        offered = int(columns.allocatable[column].take(rows).sum())
-        if name and name != PODS and offered:
-            yield Row("allocated", name, int(columns.requested[column].take(rows).sum()) / offered, SHARE)
+    rows = state.rows()
+    for name, part in allocated_parts(state, rows).items():
+        if name != PODS:
+            yield Row("allocated", name, part, SHARE)
     offered = _device_milli(state)
     if offered:
         left = int(state.shares().room.take(rows, axis=1).sum())
@@ -88,6 +87,15 @@ def cost(engine: Engine, context: GaugeContext) -> Iterator[Row]:
         yield Row("nodes-in-use", "", found.nodes_in_use, "nodes")
 
 
+def violations(engine: Engine, _: GaugeContext) -> Iterator[Row]:
+    """Spread constraints that pods break as they stand, and workloads that are not split as their strategies say."""
+    spread = spread_counts(engine.state, engine.runners.values())
+    strategies = strategy_counts(engine.state, [entry.pod for entry in engine.queue.entries()])
+    yield Row("spread-violations", "", float(spread[1]), "constraints")
+    yield Row("spread-uneven", "", float(spread[2]), "constraints")
+    yield Row("strategy-violations", "", float(strategies[1]), "workloads")
+
+
 def fairness(engine: Engine, _: GaugeContext) -> Iterator[Row]:
     """Of each queue that wants something, what it has of its fair share; and how equal these are (Jain's index)."""
     accounts = governed(accounts_of(engine))
@@ -119,3 +127,5 @@ GAUGES: Mapping[str, Callable[[Engine, GaugeContext], Iterator[Row]]] = {
     "fairness": fairness,
 }
 """Name of the measure in an experiment -> its gauge; each also has the mean over the time of the run."""
+LAST_GAUGES: Mapping[str, Callable[[Engine, GaugeContext], Iterator[Row]]] = {"violations": violations}
+"""Those that are read at the end only, as they look at every pod."""

@@ -21,7 +21,7 @@ from moorage.core.values import dataclass
 from moorage.core.workload import LearnedWorkload
 from moorage.engine.engine import Engine
 from moorage.plugins.fragmentation import Fragmentation
-from moorage.sim.experiments.gauges import GAUGES, GaugeContext, Row
+from moorage.sim.experiments.gauges import GAUGES, LAST_GAUGES, GaugeContext, Row
 
 PERCENTILES = 50, 95, 99
 SECONDS, PODS = "s", "pods"
@@ -44,7 +44,8 @@ class Meter:
     """The watcher of one combination."""
 
     def __init__(self, measures: Collection[str], pods: Iterable[Pod] = (), span_s: float | None = None) -> None:
-        self._gauges = [GAUGES[name] for name in GAUGES if name in measures]
+        self._gauges = [gauge for name, gauge in GAUGES.items() if name in measures]
+        self._last_gauges = [gauge for name, gauge in LAST_GAUGES.items() if name in measures]
         self._workload = LearnedWorkload()
         self._workload.follow(pods)
         self._context = GaugeContext(self._workload, Fragmentation(learned=self._workload), None)
@@ -152,6 +153,8 @@ class Meter:
                 sums.setdefault((row.measure, row.of, row.unit), []).append(row.value)
         for (measure, of, unit), values in sums.items():
             yield Row(f"{measure}-mean", of, sum(values) / len(values), unit)
+        for gauge in self._last_gauges:
+            yield from gauge(engine, self._context)
         for name in ("pods", "placed"):
             yield Row(name, "", float(self.counts[name]), PODS)
 
