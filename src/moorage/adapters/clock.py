@@ -35,6 +35,11 @@ def now_s() -> float:
     return _STARTED_S + _elapsed_s()
 
 
+def now_ns() -> int:
+    """`now_s` in nanoseconds."""
+    return int(now_s() * 1_000_000_000)
+
+
 async def tell_of_jumps(
     wall: Callable[[], float] = wall_s,
     steady: Callable[[], float] = now_s,

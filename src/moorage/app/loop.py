@@ -26,6 +26,7 @@ from moorage.adapters import clock
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import MeasuredTurn, SchedulerMetrics
 from moorage.adapters.metrics.slowness import SLOW_S
+from moorage.adapters.tracing.pods import PodTraces
 from moorage.app.decisions import DecisionLog, tell_of_circuits
 from moorage.app.selfcheck import SelfCheck
 from moorage.app.watch import TurnWatch
@@ -60,6 +61,7 @@ class DecisionLoop:
         tick_s: float = math.inf,
         journal: Journal | None = None,
         selfcheck: SelfCheck | None = None,
+        traces: PodTraces | None = None,
     ) -> None:
         self.engine = engine
         self.journal = journal
@@ -78,6 +80,7 @@ class DecisionLoop:
         self._timer_s = timer_s
         self._decision_log = decision_log
         self._selfcheck = selfcheck
+        self._traces = traces
         self._inbox: list[Event] = []
         self._taken = 0
         """How many events the engine has applied."""
@@ -164,6 +167,8 @@ class DecisionLoop:
             self._wake.set()
         if self._metrics is not None:
             self._metrics.observe(MeasuredTurn(events, commands, now_s, began_s, ended_s))
+        if self._traces is not None:
+            self._traces.observe(events, commands, now_s)
         self._name_slow(watch.step_s, ended_s)
         self._announce(events, commands)
         for command in commands:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Container, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Sequence
 from typing import Any
 
 from prometheus_client.registry import Collector
@@ -61,12 +61,18 @@ class Process:
     """The resources that a leader writes, which a new leader therefore lists again; None: any."""
 
     def __init__(
-        self, client: KubeClient, events_client: KubeClient, following: Following, leadership: Leadership | None = None
+        self,
+        client: KubeClient,
+        events_client: KubeClient,
+        following: Following,
+        leadership: Leadership | None = None,
+        published: Callable[[RecordEvent], None] = lambda _: None,
     ) -> None:
+        """`published` is told of the events that were written."""
         self._client = client
         self._following = following
         self._leadership = leadership
-        self._recorder = EventRecorder(events_client, jitter=random.Random().random)
+        self._recorder = EventRecorder(events_client, jitter=random.Random().random, published=published)
         self._parts = Parts()
         self._filled = asyncio.Event()
         self._unready = UNLISTED

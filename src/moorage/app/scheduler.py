@@ -32,6 +32,7 @@ from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.endpoints import EndpointSources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
+from moorage.adapters.tracing.settings import TracingError
 from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.decisions import DecisionLog, accounts_at
 from moorage.app.dump import dump_on_signal
@@ -44,6 +45,7 @@ from moorage.app.queuestatus import write_queue_statuses
 from moorage.app.reload import Reloader
 from moorage.app.selfcheck import SelfCheck
 from moorage.app.sources import Following, watched_kinds
+from moorage.app.tracing import Traces, traces_of
 from moorage.core.commands import (
     AskExtenders,
     AskPreemption,
@@ -57,12 +59,15 @@ from moorage.core.echo import answer_to
 from moorage.core.events import ConfigurationChanged, TermBegan
 from moorage.core.provisioning import PROVISIONING_REQUEST
 from moorage.core.values import dataclass
+from moorage.engine.context import Observer
 from moorage.engine.engine import Engine
 from moorage.engine.obstacles import obstacle
 from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
+from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
+from moorage.framework.runner import Runner
 
 _ANSWERS_S = 30.0
 """How long a change of extenders waits for binds that they may be carrying out."""
@@ -103,16 +108,19 @@ class SchedulerOptions:
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Schedule until SIGINT or SIGTERM; raises LeadershipLost when another replica takes over."""
-    run(_main(configuration, profiles, options), JournalError)
+    run(_main(configuration, profiles, options), JournalError, TracingError)
 
 
 async def _main(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     # A dry run writes no lease either, and needs none.
     election = None if options.dry_run else configuration.leader_election
     leadership = leadership_of(election, configuration, options.kubeconfig)
-    async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
-        scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
-        await until_stopped(_serve(scheduler, configuration, options), tuned(scheduler))
+    traces = traces_of(configuration, options.component.version)
+    exporting = contextlib.nullcontext() if traces is None else traces.exporting()
+    with exporting:
+        async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
+            scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership, traces)
+            await until_stopped(_serve(scheduler, configuration, options), tuned(scheduler))
 
 
 async def _serve(scheduler: Scheduler, configuration: Configuration, options: SchedulerOptions) -> None:
@@ -172,6 +180,7 @@ class Scheduler(Process):
         client: KubeClient,
         events_client: KubeClient,
         leadership: Leadership | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.term = ""
         """The term in which this process leads; empty without leader election, and while it does not lead."""
@@ -180,8 +189,13 @@ class Scheduler(Process):
         self._configuration = configuration
         self._options = options
         accounts = accounts_at(options.verbosity)
-        observer = None if accounts is None else accounts.note
-        self.engine = Engine(self._acting(profiles), EngineSettings.of(configuration, options.seed), observer=observer)
+        self._traces = traces
+        observers = [*([] if accounts is None else [accounts.note]), *([] if traces is None else [traces.pods.attempt])]
+        self.engine = Engine(
+            self._acting(profiles), EngineSettings.of(configuration, options.seed), observer=_in_turn(observers)
+        )
+        if traces is not None:
+            traces.pods.equip(self.engine)  # before the metrics, whose clocks go around it
         self._journal = open_journal(
             options.journal,
             self.engine,
@@ -202,10 +216,12 @@ class Scheduler(Process):
             tick_s=math.inf if leadership is None else leadership.election.renew_deadline_s / 2,
             journal=self._journal,
             selfcheck=SelfCheck(self.engine) if options.check_invariants else None,
+            traces=None if traces is None else traces.pods,
         )
         jitter = random.Random().random
         following = Following(client, watched_kinds(profiles), profiles, self._loop.put)
-        super().__init__(client, events_client, following, leadership)
+        told = {} if traces is None else {"published": traces.pods.published}
+        super().__init__(client, events_client, following, leadership, **told)
         self._extenders = self._extenders_of(configuration)
         self._extending: list[asyncio.Task[None]] = []
         self._binder = Binder(
@@ -238,7 +254,8 @@ class Scheduler(Process):
     def collectors(self) -> list[Collector]:
         """The metrics."""
         reloads = [] if self._options.config_file is None else [self._reload_metrics]
-        return [self.metrics, *reloads, *super().collectors()]
+        traces = [] if self._traces is None else [self._traces.metrics]
+        return [self.metrics, *reloads, *traces, *super().collectors()]
 
     async def aclose(self) -> None:
         """Close the connections to extenders, and the journal."""
@@ -296,6 +313,8 @@ class Scheduler(Process):
             settings = EngineSettings.of(configuration, self._options.seed)
             document = document_of(configuration, profiles)
             await self._loop.tell(ConfigurationChanged(document, self._acting(profiles), settings))
+            if self._traces is not None:
+                self._traces.pods.equip(self.engine)
             self.metrics.reequip()
             if others:
                 await self._replace_extenders(extenders)
@@ -376,3 +395,15 @@ class Scheduler(Process):
         await self._resign()
         await self._loop.applied(_ON_THE_WIRE_S)
         await self._recorder.flush(_DRAIN_S)
+
+
+def _in_turn(observers: Sequence[Observer]) -> Observer | None:
+    """An observer that tells all of them; None if there is none, so that the engine calls nothing."""
+    if len(observers) <= 1:
+        return next(iter(observers), None)
+
+    def tell(runner: Runner, cycle: Cycle) -> None:
+        for observer in observers:
+            observer(runner, cycle)
+
+    return tell

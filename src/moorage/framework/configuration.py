@@ -126,7 +126,7 @@ class Extender:
 
 @dataclass(frozen=True, slots=True)
 class ComponentConfiguration:
-    """A document of `moorage.dev/v1alpha1`: settings of the extender, the webhook or the keeper."""
+    """A document of `moorage.dev/v1alpha1`: settings of the extender, the webhook, the keeper or traces."""
 
     kind: str
     profile: str
@@ -152,7 +152,7 @@ class Configuration:
     enable_contention_profiling: bool = True
     delay_cache_until_active: bool = False
     components: Mapping[str, ComponentConfiguration] = field(default_factory=dict)
-    """By kind: ExtenderConfiguration, WebhookConfiguration, KeeperConfiguration."""
+    """By kind: ExtenderConfiguration, WebhookConfiguration, KeeperConfiguration, TracingConfiguration."""
     trial: TrialConfiguration | None = None
     """Other profiles for some pods, for a while."""
 

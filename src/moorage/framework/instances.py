@@ -169,13 +169,16 @@ class CallWrapper(Protocol):
 
 
 class Tracing:
-    """Wraps the calls of plugins between `begin` and `end`; never two at once."""
+    """Wraps the calls of plugins between `begin` and `end`.
+
+    One that is made while another is on goes around it, and has to end first.
+    """
 
     def __init__(self, instances: Iterable[Instance], wrap: CallWrapper) -> None:
         self._calls: list[tuple[Instance, str, Callable[..., Any], Callable[..., Any]]] = []
         for instance in instances:
             for method in TRACED:
-                call = getattr(instance.plugin, method, None)
+                call = getattr(instance, method, None)
                 traced = None if call is None else wrap(instance.plugin, method, call)
                 if call is not None and traced is not None:
                     self._calls.append((instance, method, call, traced))
@@ -186,6 +189,6 @@ class Tracing:
             setattr(instance, method, traced)
 
     def end(self) -> None:
-        """Stop tracing; calls go directly to the plugins again."""
+        """Stop tracing; calls go where they went before."""
         for instance, method, call, _ in self._calls:
             setattr(instance, method, call)

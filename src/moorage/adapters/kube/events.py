@@ -64,8 +64,8 @@ class EventRecorder:
 
     The later the event that is taken, the more: `late_workers` when it has waited for twice `late_s`, which is above 0.
 
-    `now_s` is the time; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
-    events must not share a rate limit.
+    `now_s` is the time; `jitter` gives numbers between 0 and 1; `published` is told of every write
+    that succeeded. Give it a client of its own if decisions and events must not share a rate limit.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class EventRecorder:
         series_s: float = 30.0,
         now_s: Callable[[], float] = clock.now_s,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        published: Callable[[RecordEvent], None] = lambda _: None,
     ) -> None:
         self.dropped_count = 0
         """Events that were never published: the queue was full, or the server refused them."""
@@ -96,6 +97,7 @@ class EventRecorder:
         self._series_s = series_s
         self._now_s = now_s
         self._sleep = sleep
+        self._published = published
         self._queue: asyncio.PriorityQueue[tuple[int, int, _Entry]] = asyncio.PriorityQueue(queue_limit)
         self._order = itertools.count()
         self._entries: OrderedDict[RecordEvent, _Entry] = OrderedDict()
@@ -240,6 +242,7 @@ class EventRecorder:
             else:
                 entry.written_count = max(entry.written_count, count)
                 entry.written_s = self._now_s()
+                self._published(entry.command)
                 return True
         self._drop("the server says of every new name that it is taken, and that it is not there")
         return False

@@ -25,10 +25,11 @@ from moorage.adapters.metrics.tally import Tallies, exponential_bounds
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
+from moorage.framework.calls import POINT_NAMES, POST_FILTER, code_of
 from moorage.framework.changes import Change
 from moorage.framework.instances import CallWrapper, Tracing
 from moorage.framework.plugin import Plugin
-from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
+from moorage.framework.status import Code
 
 EVERY_S = 0.1
 ALERT_S = 10.0
@@ -37,23 +38,6 @@ POINT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
 PLUGIN_BOUNDS_S = exponential_bounds(0.00001, 1.5, 20)
 HINT_BOUNDS_S = PLUGIN_BOUNDS_S
 EVENT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
-
-POST_FILTER = "PostFilter"
-POINTS = {
-    "pre_enqueue": "PreEnqueue",
-    "pre_filter": "PreFilter",
-    "filter": "Filter",
-    "post_filter": POST_FILTER,
-    "pre_score": "PreScore",
-    "score": "Score",
-    "normalize": "ScoreExtensionNormalize",
-    "reserve": "Reserve",
-    "unreserve": "Unreserve",
-    "permit": "Permit",
-    "pre_bind": "PreBind",
-    "post_bind": "PostBind",
-}
-"""Method -> kube-scheduler's name of the extension point. Bind is not here: it ends with the API server's answer."""
 
 
 class Sampling:
@@ -160,7 +144,7 @@ class Sampling:
             def timed(plugin: Plugin, method: str, call: Callable[..., Any]) -> Callable[..., Any] | None:
                 if method == "helps":
                     return self._timed_hint(call, plugin.name)
-                return self._timed(call, plugin.name, POINTS[method], profile) if method in POINTS else None
+                return self._timed(call, plugin.name, POINT_NAMES[method], profile) if method in POINT_NAMES else None
 
             return timed
 
@@ -178,7 +162,7 @@ class Sampling:
             status = Code.ERROR.value
             try:
                 answer = call(subject, *args)
-                status = _status_of(answer)
+                status = code_of(answer)
             finally:
                 took_s = timer_s() - began_s
                 own_s, self._inner_s = took_s - self._inner_s, around_s + took_s
@@ -244,16 +228,3 @@ class Sampling:
         if isinstance(event, ObjectSeen):
             return f"{event.kind}{'Update' if event.key in state.objects.get(event.kind, {}) else 'Add'}"
         return f"{event.kind}Delete" if isinstance(event, ObjectGone) else ""
-
-
-def _status_of(answer: object) -> str:
-    """The code that an answer amounts to, by kube-scheduler's name."""
-    if isinstance(answer, Status):
-        return answer.code.value
-    if isinstance(answer, Hold):
-        return Code.WAIT.value
-    if isinstance(answer, Nomination) and answer.node is None:
-        return Code.UNSCHEDULABLE.value
-    if isinstance(answer, Rejections) and len(answer.bits) and (answer.bits != 0).all():
-        return Code.UNSCHEDULABLE.value
-    return Code.SUCCESS.value

@@ -1,8 +1,8 @@
 """Configuration files: every document becomes a value, or every problem in all of them is listed.
 
 A file holds at most one `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`) and one document for each of
-the other ways in (`moorage.dev/v1alpha1`). Nothing in it is passed over without a word: what Moorage does not do is in
-`Reading.notices`.
+the other ways in and for traces (`moorage.dev/v1alpha1`). Nothing in it is passed over without a word: what Moorage
+does not do is in `Reading.notices`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from moorage.framework.extending import EXTENDER_KIND
 from moorage.framework.keeping import KEEPER_KIND
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
+from moorage.framework.tracing import TRACING_KIND
 from moorage.framework.trying import TRIAL_KIND
 from moorage.wire.documents import read_documents
 from moorage.wire.place import Document, show_file
@@ -39,7 +40,7 @@ SCHEDULER_KIND = "KubeSchedulerConfiguration"
 MOORAGE_GROUP = "moorage.dev"
 MOORAGE_API = f"{MOORAGE_GROUP}/v1alpha1"
 EXPERIMENT_KIND = "Experiment"
-WAY_IN_KINDS = (EXTENDER_KIND, WEBHOOK_KIND, KEEPER_KIND, TRIAL_KIND)
+WAY_IN_KINDS = (EXTENDER_KIND, WEBHOOK_KIND, KEEPER_KIND, TRACING_KIND, TRIAL_KIND)
 Beside: TypeAlias = Callable[[str], bytes | str]
 """Reads a file that a configuration file names; a text says why that is not possible."""
 _TRIAL = re.compile(rb"^[ \t]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?" + TRIAL_KIND.encode(), re.MULTILINE)

@@ -12,6 +12,7 @@ from moorage.framework.extending import EXTENDER_KIND
 from moorage.framework.keeping import KEEPER_KIND
 from moorage.framework.profiles import Profile, ProfileError, build_profile
 from moorage.framework.registry import Registry, closest
+from moorage.framework.tracing import TRACING_KIND
 from moorage.framework.trying import TRIAL_KIND, TrialConfiguration
 from moorage.wire.configuration import (
     MOORAGE_API,
@@ -28,16 +29,18 @@ from moorage.wire.configuration.extending import ExtenderDocumentShape, read_ext
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.keeping import KeeperShape, read_keeper
 from moorage.wire.configuration.scheduler import read_scheduler
-from moorage.wire.configuration.schema import ComponentShape
+from moorage.wire.configuration.schema import ComponentShape, ConfigurationDocument
 from moorage.wire.configuration.shapes import read_shape, without_nulls
+from moorage.wire.configuration.tracing import TracingShape, read_tracing
 from moorage.wire.configuration.trying import TrialShape, read_trial, trial_of
 from moorage.wire.place import Document, DocumentPlace, show_file
 from moorage.wire.problems import ABSENT, Problem
 
-_SHAPES: Mapping[str, type[ComponentShape]] = {
+_SHAPES: Mapping[str, type[ConfigurationDocument]] = {
     EXTENDER_KIND: ExtenderDocumentShape,
     WEBHOOK_KIND: WebhookShape,
     KEEPER_KIND: KeeperShape,
+    TRACING_KIND: TracingShape,
 }
 
 
@@ -55,7 +58,7 @@ class ConfigurationReader:
         self._findings: list[Findings] = []
         self._first: dict[str, str] = {}
         self._scheduler: tuple[Configuration, Findings] | None = None
-        self._components: list[tuple[ComponentShape, Findings]] = []
+        self._components: list[tuple[ConfigurationDocument, Findings]] = []
 
     def read(self, document: Document) -> None:
         """Take the next document."""
@@ -124,8 +127,12 @@ class ConfigurationReader:
         return trial_of(self._trial, (configuration, tuple(profiles)), self._registry, findings, self._beside)
 
     def _component(
-        self, shape: ComponentShape, configuration: Configuration, findings: Findings
+        self, shape: ConfigurationDocument, configuration: Configuration, findings: Findings
     ) -> ComponentConfiguration:
+        if isinstance(shape, TracingShape):
+            return read_tracing(shape, findings)
+        if not isinstance(shape, ComponentShape):
+            raise TypeError(f"{shape.kind} has a shape and no reader")
         profile = self._profile_of(shape, configuration, findings)
         if isinstance(shape, KeeperShape):
             return read_keeper(shape, profile, findings)
