@@ -149,6 +149,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: ## Renew requirements/*.txt from pyproject.toml
 	@$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	@$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra otel -c requirements/dev.txt -o requirements/image.txt
 	@$(COMPILE) --group install -c requirements/dev.txt -o requirements/install.txt
 	@$(COMPILE) --group site -c requirements/dev.txt -o requirements/site.txt
 

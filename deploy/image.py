@@ -65,10 +65,10 @@ def build_wheel(work: Path) -> tuple[Path, Path]:
 
 
 def fill(folder: Path, wheel: Path, installer: Path) -> None:
-    """An environment with the locked dependencies and the wheel, and without pip."""
+    """An environment with the locked dependencies, those of traces included, and the wheel; without pip."""
     venv.create(folder, with_pip=False)
     pip = (installer, "-m", "pip", "--python", folder / "bin/python", "install", *_QUIET)
-    run(*pip, "--require-hashes", "-r", ROOT / "requirements/runtime.txt")
+    run(*pip, "--require-hashes", "-r", ROOT / "requirements/image.txt")
     run(*pip, "--no-deps", "--no-index", wheel)
 
 

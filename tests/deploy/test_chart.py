@@ -15,6 +15,7 @@ import yaml
 
 from moorage.app.plugins import find_plugins
 from moorage.framework.keeping import keeper_configuration
+from moorage.framework.tracing import TracingConfiguration
 from moorage.wire.configuration import read_configuration
 from tests.deploy.chart import (
     ALL_KINDS,
@@ -193,6 +194,10 @@ OVERRIDES: dict[str, tuple[str, Callable[[Document], bool]]] = {
         lambda spec: spec["serviceAccountName"] == "mine",
     ),
     "log level": ("logging.level=5", lambda spec: "--v=5" in spec["containers"][0]["args"]),
+    "variables of traces": (
+        "tracing.extraEnv[0].name=OTEL_SERVICE_NAME,tracing.extraEnv[0].value=placer",
+        lambda spec: spec["containers"][0]["env"][-1] == {"name": "OTEL_SERVICE_NAME", "value": "placer"},
+    ),
     "pull secret": ("imagePullSecrets[0].name=s", lambda spec: spec["imagePullSecrets"] == [{"name": "s"}]),
 }
 
@@ -366,6 +371,11 @@ def test_more_rights_go_to_the_component_that_needs_them() -> None:
 # --- refusals ---
 
 REFUSED = {
+    "a collector without a scheme": (
+        "tracing.endpoint=otel:4318",
+        "at '/tracing/endpoint': 'otel:4318' does not match",
+    ),
+    "more than all pods": ("tracing.samplingRatePerMillion=1000001", "at '/tracing/samplingRatePerMillion': maximum"),
     "misspelt": ("scheduler.replicas=2", "at '/scheduler': additional properties 'replicas' not allowed"),
     "misspelt component": ("schduler.enabled=true", "additional properties 'schduler' not allowed"),
     "not a number": ("scheduler.replicaCount=two", "at '/scheduler/replicaCount': got string, want integer"),
@@ -393,6 +403,23 @@ REFUSED = {
         "at '/config/scheduler/leaderElection/resourceLock': value must be 'leases'",
     ),
 }
+
+
+TRACING = ("tracing.endpoint=http://otel.observability:4318", "tracing.samplingRatePerMillion=1000")
+
+
+def test_traces_are_part_of_the_configuration() -> None:
+    """Without a collector there is no word of them; with one, the pods are replaced and the network lets them out."""
+    documents = rendered(*TRACING, "networkPolicy.enabled=true")
+    text = of_kind(documents, "ConfigMap")[RELEASE]["data"]["config.yaml"]
+    found = read_configuration(text.encode(), "", find_plugins().registry)
+    assert found.configuration is not None
+    tracing = found.configuration.component(TracingConfiguration())
+    assert (tracing.endpoint, tracing.sampling_rate_per_million) == ("http://otel.observability:4318", 1000)
+    assert "Tracing" not in of_kind(rendered(), "ConfigMap")[RELEASE]["data"]["config.yaml"]
+    assert pod_annotations("scheduler", *TRACING) != pod_annotations("scheduler")
+    egress = of_kind(documents, "NetworkPolicy")["moorage-scheduler"]["spec"]["egress"]
+    assert {"ports": [{"protocol": "TCP", "port": 4318}]} in egress
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -136,7 +136,7 @@ def test_the_content_of_the_image_is_built_and_runs(tmp_path: Path) -> None:
     assert not list(folder.glob("bin/pip*"))
     document = json.loads((folder / "sbom.cdx.json").read_text())
     check_materials(document)
-    lock = (ROOT / "requirements/runtime.txt").read_text().splitlines()
+    lock = (ROOT / "requirements/image.txt").read_text().splitlines()
     pinned = {line.split()[0].rstrip("\\") for line in lock if "==" in line and not line.startswith(" ")}
     assert {f"{each['name'].lower().replace('_', '-')}=={each['version']}" for each in document["components"]} <= {
         pin.lower().replace("_", "-") for pin in pinned

@@ -4,8 +4,8 @@ The file is read again every `EVERY_S` and compared by content, so it does not m
 renaming, or by the kubelet, which swaps a symbolic link. A content has to be read twice in a row before it counts, as a
 file that is written in place may be incomplete. A change without effect, such as another comment, is ignored.
 
-`leaderElection` and `clientConnection` cannot change while a process runs. A change of them is reported and waits for
-the next start; everything else of the file is applied.
+`leaderElection`, `clientConnection` and traces cannot change while a process runs. A change of them is reported and
+waits for the next start; everything else of the file is applied.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from moorage.app.plugins import find_plugins
 from moorage.core.commands import RecordEvent
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
+from moorage.framework.tracing import TRACING_KIND, TracingConfiguration
 from moorage.wire.configuration import Reading, read_configuration
 
 EVERY_S = 1.0
@@ -94,6 +95,8 @@ class Reloader:
         configuration = self._with_lasting(wanted)
         first = self._first = self._first or wanted
         waiting = [field for name, field in _LASTING.items() if getattr(wanted, name) != getattr(first, name)]
+        if wanted.component(TracingConfiguration()) != first.component(TracingConfiguration()):
+            waiting.append(TRACING_KIND)
         for notice in reading.notices:
             log.info("note on the configuration", note=str(notice))
         if configuration == self.configuration and not waiting:

@@ -72,6 +72,15 @@
 {{- toYaml $document }}
 {{- end }}
 
+{{- define "moorage.tracingConfiguration" -}}
+{{- with .Values.tracing.endpoint -}}
+apiVersion: moorage.dev/v1alpha1
+kind: TracingConfiguration
+endpoint: {{ . | quote }}
+samplingRatePerMillion: {{ int $.Values.tracing.samplingRatePerMillion }}
+{{- end }}
+{{- end }}
+
 {{/* The whole file. */}}
 {{- define "moorage.configuration" -}}
 {{ include "moorage.schedulerConfiguration" . }}
@@ -81,6 +90,10 @@
 {{ include "moorage.webhookConfiguration" . }}
 ---
 {{ include "moorage.keeperConfiguration" . }}
+{{- with include "moorage.tracingConfiguration" . }}
+---
+{{ . }}
+{{- end }}
 {{- end }}
 
 {{/* The keeper's own file, if it has profiles of its own. */}}
@@ -100,12 +113,13 @@
 {{- end }}
 
 {{/*
-What of the file a running component cannot take over: the scheduler follows the file, except for its lease and its
-connection; the others read it once. A component as in _helpers.tpl.
+What of the file a running component cannot take over: the scheduler follows the file, except for its lease, its
+connection and traces; the others read it once. A component as in _helpers.tpl.
 */}}
 {{- define "moorage.configurationNeedingRestart" -}}
 {{- if eq .component "scheduler" }}
 {{- pick (include "moorage.schedulerConfiguration" .root | fromYaml) "leaderElection" "clientConnection" | toYaml }}
+{{- include "moorage.tracingConfiguration" .root }}
 {{- else if and (eq .component "keeper") .root.Values.keeper.profiles }}
 {{- include "moorage.configurationOfKeeper" .root }}
 {{- else }}

@@ -99,6 +99,9 @@ spec:
                 fieldRef:
                   fieldPath: {{ $field }}
             {{- end }}
+            {{- with $root.Values.tracing.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           {{- end }}
           ports:
             {{- range $port, $number := .ports }}
