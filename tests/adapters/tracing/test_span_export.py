@@ -27,8 +27,8 @@ def queue_to(endpoint: str, **settings: float) -> SpanQueue:
     return SpanQueue(exporter_of(made), made, "1.2.3")
 
 
-def span(number: int = 1, **fields: object) -> Span:
-    return Span(7, number, 0, "schedule", 1 * S, 2 * S)._replace(**fields)
+def span(number: int = 1) -> Span:
+    return Span(7, number, 0, "schedule", 1 * S, 2 * S)
 
 
 def unused_address() -> str:
@@ -47,7 +47,7 @@ def test_spans_arrive_as_the_published_messages_say(monkeypatch: pytest.MonkeyPa
     with receiving() as collector:
         queue = queue_to(collector.address)
         queue.start()
-        about = {"k8s.pod.name": "web", "moorage.attempt": 2}
+        about: dict[str, str | int | bool] = {"k8s.pod.name": "web", "moorage.attempt": 2}
         queue.put(Span(ids.trace, 9, ids.root, "attempt", 1 * S, 2 * S, about, "no room", (Mark(S, "active"),)))
         queue.put(Span(ids.trace, ids.root, 0, "schedule", 0, 3 * S))
         queue.close(20.0)

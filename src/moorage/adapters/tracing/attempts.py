@@ -27,7 +27,7 @@ _HELD = (PERMIT, PRE_BIND, READY)
 _S_TO_NS = 1_000_000_000
 
 
-class Call(NamedTuple):
+class PluginCall(NamedTuple):
     """A call of a plugin."""
 
     point: str
@@ -57,11 +57,11 @@ class Attempt:
     ordered_ns: int = 0
     held: tuple[Step, ...] = ()
     """Where it had to wait after the decision, with a last step that ends the waiting."""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[PluginCall] = field(default_factory=list)
     omitted: int = 0
     """Calls without a span."""
 
-    def note(self, call: Call) -> None:
+    def note(self, call: PluginCall) -> None:
         """Take note of a call."""
         if len(self.calls) < MOST_CALLS:
             self.calls.append(call)
@@ -198,9 +198,9 @@ def _mark(step: Step) -> Mark:
     return Mark(to_ns(at_s), state.value, {"moorage.cause": cause[:LONGEST_TEXT]} if cause else {})
 
 
-def _by_point(calls: Sequence[Call]) -> Iterator[tuple[str, list[Call]]]:
+def _by_point(calls: Sequence[PluginCall]) -> Iterator[tuple[str, list[PluginCall]]]:
     """Calls that follow each other at the same extension point."""
-    run: list[Call] = []
+    run: list[PluginCall] = []
     for call in calls:
         if run and run[-1].point != call.point:
             yield run[0].point, run

@@ -20,7 +20,7 @@ from moorage.adapters import clock
 from moorage.adapters.tracing.attempts import (
     Attempt,
     AttemptSpans,
-    Call,
+    PluginCall,
     created_ns,
     held_steps,
     identity,
@@ -163,7 +163,7 @@ class PodTraces:
                 code = code_of(answer)
             finally:
                 self._making_room = False
-                attempt.note(Call(point, plugin, start_ns, now_ns(), code))
+                attempt.note(PluginCall(point, plugin, start_ns, now_ns(), code))
             return answer
 
         return traced
