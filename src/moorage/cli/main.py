@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "webhook": "Assign new pods a rule of their placement strategy, under any scheduler.",
     "keeper": "Move pods off nodes that are about to be terminated, and back to spot capacity.",
     "dashboard": "Look at a cluster in the browser.",
+    "shadow": "Compare another scheduler's decisions with Moorage's; writes nothing.",
     "simulate": "Place the pods of a file, and show why; or show the effect of a change.",
     "snapshot": "Save the objects of a live cluster that scheduling reads in a file.",
     "explain": "Show where a pod goes and why, node by node.",
