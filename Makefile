@@ -15,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults fuzz replay-drill shadow-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -110,6 +110,9 @@ takeover: $(READY) controlplane ## Kill, stop and suspend leaders while 2,000 po
 
 faults: $(READY) controlplane ## Break what the API server, the machine and others do, and audit what comes of it, 40 minutes (ARGS="--only keeper")
 	@$(BIN)/python -m tests.faults.run $(ARGS)
+
+shadow-drill: $(READY) controlplane ## Compare a shadow with the real kube-scheduler on 500 nodes, pod by pod and in a burst, ten minutes (ARGS="--nodes 50 --pods 200 --burst 300")
+	@$(BIN)/python -m tests.shadow.drill $(ARGS)
 
 replay-drill: $(READY) controlplane ## Record 10,000 pods on the real API server and decide them all again (ARGS="--pods 1000")
 	@$(BIN)/python -m tests.app.journal_drill $(ARGS)

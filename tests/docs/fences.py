@@ -23,6 +23,7 @@ DOCUMENTS = (
     "docs/performance.md",
     "docs/plugins.md",
     "docs/queues.md",
+    "docs/shadow.md",
     "docs/simulate.md",
     "docs/what-if.md",
     "docs/workloads.md",

@@ -10,7 +10,7 @@ from moorage.core.pods import RUNNING, Condition, Pod
 from moorage.engine.invariants import check_engine
 from moorage.engine.shadowing.following import SETTLE_S, Follow
 from moorage.engine.shadowing.owning import Own
-from moorage.engine.shadowing.verdicts import Decision, Verdict
+from moorage.engine.shadowing.verdicts import Decision, ShadowVerdict
 from moorage.framework.profiles import Profile
 from moorage.testing import make_node, make_pod
 from tests.framework.readers import default_profile
@@ -84,11 +84,11 @@ class Shadowed:
                 check_engine(engine)
 
     @property
-    def verdicts(self) -> dict[Verdict, int]:
+    def verdicts(self) -> dict[ShadowVerdict, int]:
         """How many decisions had which verdict."""
         self.settle()
         counts = self.shadow.ledger.counts
-        return {verdict: number for verdict in Verdict if (number := counts.of(verdict))}
+        return {verdict: number for verdict in ShadowVerdict if (number := counts.of(verdict))}
 
     @property
     def last(self) -> Decision:

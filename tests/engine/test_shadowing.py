@@ -13,8 +13,8 @@ from moorage.core.pods import Pod
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.engine.invariants import check_engine
 from moorage.engine.shadowing.following import Follow
-from moorage.engine.shadowing.ordering import Moves
-from moorage.engine.shadowing.verdicts import Verdict
+from moorage.engine.shadowing.ordering import MoveLog
+from moorage.engine.shadowing.verdicts import ShadowVerdict
 from moorage.framework.profiles import Profile
 from moorage.testing import make_node, make_pod
 from moorage.testing.fingerprint import fingerprint
@@ -44,8 +44,8 @@ def test_the_same_node_and_a_tie_are_agreement() -> None:
     shadow.create("b", cpu="1")
     shadow.bind("b", "n2")
     found = shadow.verdicts
-    assert found.pop(Verdict.SAME) >= 1, "with n1 fuller, b belongs to n2"
-    assert set(found) <= {Verdict.TIE}
+    assert found.pop(ShadowVerdict.SAME) >= 1, "with n1 fuller, b belongs to n2"
+    assert set(found) <= {ShadowVerdict.TIE}
     assert shadow.shadow.ledger.counts.decisions == 2
 
 
@@ -58,7 +58,7 @@ def test_a_different_node_is_told_with_the_scores_of_both() -> None:
     shadow.bind("b", "n1")
     decision = shadow.last
     finding = decision.finding
-    assert (decision.verdict, decision.there, finding.here) == (Verdict.DIFFERENT, "n1", "n2")
+    assert (decision.verdict, decision.there, finding.here) == (ShadowVerdict.DIFFERENT, "n1", "n2")
     assert finding.difference[FIT] > 0
     totals = sum(finding.scores_here.values()) - sum(finding.scores_there.values())
     assert totals == sum(finding.difference.values()) > 0
@@ -81,7 +81,7 @@ def test_a_node_that_the_profile_rejects_is_told_with_the_reason(
     shadow.create("a", **fields)
     shadow.bind("a", "n1")
     finding = shadow.last.finding
-    assert finding.verdict is Verdict.DIFFERENT
+    assert finding.verdict is ShadowVerdict.DIFFERENT
     assert list(finding.rejected) == [plugin]
     assert not finding.scores_there
     assert shadow.shadow.ledger.counts.plugins[plugin].rejections == 1
@@ -93,7 +93,7 @@ def test_placed_there_and_pending_here() -> None:
     shadow.create("a", cpu="2")
     shadow.bind("a", "n1")
     decision = shadow.last
-    assert decision.verdict is Verdict.PENDING_HERE
+    assert decision.verdict is ShadowVerdict.PENDING_HERE
     assert decision.finding.here is None
     assert "Insufficient cpu" in decision.finding.message
 
@@ -108,9 +108,9 @@ def test_pending_there_and_placed_here_counts_once_and_only_if_it_lasts() -> Non
     shadow.create("quick", cpu="1")
     shadow.refuse("quick")
     shadow.bind("quick", "n1")
-    assert shadow.verdicts == {Verdict.SAME: 1, Verdict.PENDING_THERE: 1, Verdict.BOTH_PENDING: 1}
+    assert shadow.verdicts == {ShadowVerdict.SAME: 1, ShadowVerdict.PENDING_THERE: 1, ShadowVerdict.BOTH_PENDING: 1}
     shadow.change("a", scheduled_condition=replace(REFUSED, message="again"))
-    assert shadow.verdicts[Verdict.PENDING_THERE] == 1
+    assert shadow.verdicts[ShadowVerdict.PENDING_THERE] == 1
     assert shadow.last.finding.here == "n1"
 
 
@@ -121,7 +121,7 @@ def test_only_pods_of_the_named_schedulers_are_judged() -> None:
     shadow.bind("theirs", "n1")
     shadow.create("a", cpu="2")
     shadow.bind("a", "n2")
-    assert shadow.verdicts == {Verdict.SAME: 1}
+    assert shadow.verdicts == {ShadowVerdict.SAME: 1}
 
 
 def test_pods_that_are_first_seen_on_a_node_are_counted_and_not_judged() -> None:
@@ -139,7 +139,7 @@ def test_a_node_that_is_not_known_cannot_be_compared() -> None:
     shadow = following("n1")
     shadow.create("a")
     shadow.bind("a", "n9")
-    assert shadow.verdicts == {Verdict.UNDECIDED: 1}
+    assert shadow.verdicts == {ShadowVerdict.UNDECIDED: 1}
 
 
 # --- the order ---
@@ -153,8 +153,8 @@ def test_a_difference_that_another_order_explains_is_no_difference() -> None:
     shadow.see(make_pod("filler", cpu="1", node="n2"))
     shadow.bind("a", "n2")
     shadow.bind("b", "n1")
-    assert shadow.verdicts.get(Verdict.ORDER) == 1
-    assert Verdict.DIFFERENT not in shadow.verdicts
+    assert shadow.verdicts.get(ShadowVerdict.ORDER) == 1
+    assert ShadowVerdict.DIFFERENT not in shadow.verdicts
 
 
 def test_a_bind_that_was_seen_too_early_is_undone() -> None:
@@ -164,7 +164,7 @@ def test_a_bind_that_was_seen_too_early_is_undone() -> None:
     shadow.create("b", cpu="3", memory="12Gi")
     shadow.bind("b", "n1")
     shadow.bind("a", "n1")
-    assert shadow.verdicts == {Verdict.SAME: 1, Verdict.ORDER: 1}
+    assert shadow.verdicts == {ShadowVerdict.SAME: 1, ShadowVerdict.ORDER: 1}
 
 
 def test_pods_that_come_one_after_another_have_nothing_to_be_explained_by() -> None:
@@ -175,7 +175,7 @@ def test_pods_that_come_one_after_another_have_nothing_to_be_explained_by() -> N
     shadow.bind("a", "n2")
     shadow.create("b", cpu="3", memory="12Gi")
     shadow.bind("b", "n1")
-    assert shadow.verdicts == {Verdict.SAME: 1, Verdict.DIFFERENT: 1}
+    assert shadow.verdicts == {ShadowVerdict.SAME: 1, ShadowVerdict.DIFFERENT: 1}
 
 
 def test_a_pod_that_left_between_the_decision_and_its_bind_explains_a_difference() -> None:
@@ -185,7 +185,7 @@ def test_a_pod_that_left_between_the_decision_and_its_bind_explains_a_difference
     shadow.create("a", cpu="500m")
     shadow.delete("leaving")
     shadow.bind("a", "n2")
-    assert shadow.verdicts == {Verdict.ORDER: 1}
+    assert shadow.verdicts == {ShadowVerdict.ORDER: 1}
 
 
 def test_judging_again_leaves_the_state_as_it_is() -> None:
@@ -208,7 +208,7 @@ def test_judging_again_leaves_the_state_as_it_is() -> None:
 
 def test_moves_know_how_far_back_they_reach() -> None:
     """Whatever is older cannot be gone back to."""
-    moves = Moves(kept=2)
+    moves = MoveLog(kept=2)
     numbers = [moves.note(make_pod(f"p{number}", node="n1"), came=True) for number in range(4)]
     assert [move.pod.name for move in moves.after(numbers[1])] == ["p3", "p2"]
     assert moves.reaches(numbers[1])
@@ -240,14 +240,14 @@ def test_the_same_profile_agrees_always() -> None:
     """Ties are broken alike, too."""
     shadow = following("n1", "n2", "n3", "n4")
     crowd(shadow, 40)
-    assert shadow.verdicts == {Verdict.SAME: 40}
+    assert shadow.verdicts == {ShadowVerdict.SAME: 40}
 
 
 def test_a_weight_of_the_other_sign_is_named() -> None:
     """Its plugin alone accounts for every difference: with the right sign there would be none."""
     shadow = following("n1", "n2", "n3", "n4", profile=upside_down())
     crowd(shadow, 40)
-    different = shadow.verdicts[Verdict.DIFFERENT]
+    different = shadow.verdicts[ShadowVerdict.DIFFERENT]
     assert different > 10
     plugins = shadow.shadow.ledger.counts.plugins
     assert plugins[FIT].reversed == different
@@ -291,7 +291,7 @@ def test_own_placements_are_the_world_from_then_on() -> None:
     assert here is not None
     assert [len(there.state.records_on(row)) for row in there.state.rows()] == [4, 0]
     assert [len(here.state.records_on(row)) for row in here.state.rows()] == [2, 2]
-    assert shadow.verdicts[Verdict.SAME] == 2
+    assert shadow.verdicts[ShadowVerdict.SAME] == 2
 
 
 def test_what_waits_in_one_world_only() -> None:
@@ -305,10 +305,10 @@ def test_what_waits_in_one_world_only() -> None:
     shadow.create("larger", cpu="16")
     shadow.refuse("larger")
     found = shadow.verdicts
-    assert (found[Verdict.PENDING_THERE], found[Verdict.BOTH_PENDING]) == (1, 1)
+    assert (found[ShadowVerdict.PENDING_THERE], found[ShadowVerdict.BOTH_PENDING]) == (1, 1)
     shadow.create("huge", cpu="16")
     shadow.bind("huge", "n1")
-    assert shadow.last.verdict is Verdict.PENDING_HERE
+    assert shadow.last.verdict is ShadowVerdict.PENDING_HERE
     assert "Insufficient cpu" in shadow.last.finding.message
 
 
@@ -346,7 +346,7 @@ def test_nothing_grows_with_history(make: object) -> None:
     assert (
         ledger.counts.left_out
         == ledger.counts.decisions
-        - sum(ledger.counts.of(each) for each in (Verdict.SAME, Verdict.TIE, Verdict.ORDER))
+        - sum(ledger.counts.of(each) for each in (ShadowVerdict.SAME, ShadowVerdict.TIE, ShadowVerdict.ORDER))
         - 5
     )
     for name, value in vars(shadow.shadow).items():
@@ -360,6 +360,6 @@ def test_a_pod_is_judged_as_it_last_waited() -> None:
     pod: Pod = shadow.create("a", cpu="1", gates=("wait",))
     shadow.see(replace(pod, gates=()))
     shadow.bind("a", "n1")
-    assert shadow.shadow.ledger.counts.of(Verdict.UNDECIDED) == 0
+    assert shadow.shadow.ledger.counts.of(ShadowVerdict.UNDECIDED) == 0
     assert sum(shadow.verdicts.values()) == 1
     assert pod.template.scheduler_name == OTHER

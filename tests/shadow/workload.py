@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -79,7 +79,7 @@ def _slow(_: str) -> dict[str, Any]:
     return {"nodeSelector": {"disk": "hdd"}, "tolerations": [{"key": "team", "operator": "Exists"}]}
 
 
-_KINDS = (
+_KINDS: tuple[Callable[[str], dict[str, Any]], ...] = (
     lambda _: {},
     lambda team: _spread(team, ZONE, "DoNotSchedule", 6),
     lambda team: _spread(team, HOSTNAME, "ScheduleAnyway", 1),

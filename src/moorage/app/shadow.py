@@ -15,7 +15,8 @@ from prometheus_client.registry import Collector
 from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.metrics.shadow import ShadowMetrics
+from moorage.adapters.metrics.shadow import LAG_BOUNDS_S, ShadowMetrics
+from moorage.adapters.metrics.tally import BucketTally
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.app.connection import connected
 from moorage.app.lifetime import first, stop_signal
@@ -28,10 +29,10 @@ from moorage.engine.settings import EngineSettings
 from moorage.engine.shadowing.following import Follow
 from moorage.engine.shadowing.owning import Own
 from moorage.engine.shadowing.profiles import judge_of
-from moorage.engine.shadowing.verdicts import Verdict
+from moorage.engine.shadowing.verdicts import ShadowVerdict
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
-from moorage.views.shadow import Lags, ShadowReport
+from moorage.views.shadow import Lag, ShadowReport
 from moorage.views.standing import Standing, StandingMeasure
 
 FOLLOW, OWN = "follow", "own"
@@ -113,7 +114,7 @@ class ShadowProcess(Process):
         self.shadow = shadow
         self._judges = {name: judge_of(profiles, name).scheduler_name for name in schedulers}
         self._measures = [StandingMeasure(engine) for engine in shadow.worlds if engine is not None]
-        self._lags = Lags()
+        self._lags = BucketTally(LAG_BOUNDS_S)
         self._metrics = ShadowMetrics(shadow.ledger.counts, self._lags, self._standings)
         self._inbox: deque[tuple[Event | _Begin, float]] = deque()
         self._wake = asyncio.Event()
@@ -139,7 +140,7 @@ class ShadowProcess(Process):
             there=standings["there"],
             here=standings.get("here"),
             cpu_s=time.process_time() - self._cpu_before_s,
-            lags=self._lags,
+            lag=Lag(self._lags.quantile(0.5), self._lags.quantile(0.99), self._lags.most),
         )
 
     async def elapsed(self, duration_s: float | None) -> None:
@@ -153,7 +154,7 @@ class ShadowProcess(Process):
         while True:
             await asyncio.sleep(TOLD_EVERY_S)
             counts = self.shadow.ledger.counts
-            log.info("compared", decisions=counts.decisions, **{str(each): counts.of(each) for each in Verdict})
+            log.info("compared", decisions=counts.decisions, **{str(each): counts.of(each) for each in ShadowVerdict})
             if publish is not None:
                 try:
                     publish(self.report())
@@ -213,7 +214,7 @@ class ShadowProcess(Process):
             return
         self.shadow.tell(event, clock.now_s())
         if self._begun.is_set():
-            self._lags.note(time.monotonic() - arrived_s)
+            self._lags.observe(time.monotonic() - arrived_s)
 
     def _told(self) -> dict[str, str]:
         return {"schedulers": ", ".join(f"{name} (profile {judge})" for name, judge in self._judges.items())}

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from moorage.core.prices import format_price
 from moorage.core.values import dataclass
-from moorage.engine.shadowing.verdicts import AGREEMENT, Counts, Decision, Eviction, PluginTally, Verdict
+from moorage.engine.shadowing.verdicts import (
+    AGREEMENT,
+    ComparedEviction,
+    Decision,
+    PluginTally,
+    ShadowCounts,
+    ShadowVerdict,
+)
 from moorage.views.shadownames import Names
 from moorage.views.standing import Standing
 
-LAG_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-_MOST_OF = 0.9
 _MUCH_OF = 0.5
 
 
-class Lags:
-    """How long events waited before they were taken into account, in buckets."""
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How long events waited before they were taken into account."""
 
-    def __init__(self) -> None:
-        self.counts = [0] * (len(LAG_BOUNDS_S) + 1)
-        self.sum_s = 0.0
-        self.most_s = 0.0
-
-    def note(self, lag_s: float) -> None:
-        """One of them."""
-        self.counts[bisect_left(LAG_BOUNDS_S, lag_s)] += 1
-        self.sum_s += lag_s
-        self.most_s = max(self.most_s, lag_s)
-
-    def quantile(self, share: float) -> float:
-        """An upper bound of what this share of them waited; 0 if there were none."""
-        left = share * sum(self.counts)
-        for bound_s, count in zip((*LAG_BOUNDS_S, self.most_s), self.counts, strict=True):
-            left -= count
-            if left <= 0:
-                return min(bound_s, self.most_s)
-        return self.most_s
+    p50_s: float = 0.0
+    p99_s: float = 0.0
+    most_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +40,30 @@ class ShadowReport:
     """Name of another scheduler -> name of the profile that judges it."""
     began_s: float
     ended_s: float
-    counts: Counts
+    counts: ShadowCounts
     differences: Sequence[Decision]
     """The newest ones, oldest first."""
-    evictions: Sequence[Eviction]
+    evictions: Sequence[ComparedEviction]
     there: Standing
     here: Standing | None = None
     """None where the other scheduler's placements are taken over."""
     cpu_s: float = 0.0
-    lags: Lags = field(default_factory=Lags)
+    lag: Lag = Lag()
 
     @property
     def agreement(self) -> float | None:
         """The share of decisions that agree, of those that can be compared; None if there were none."""
-        compared = self.counts.decisions - self.counts.of(Verdict.UNDECIDED)
+        compared = self.counts.decisions - self.counts.of(ShadowVerdict.UNDECIDED)
         return sum(map(self.counts.of, AGREEMENT)) / compared if compared else None
 
 
-def conclusions(counts: Counts) -> list[str]:
+_DRIFT = (
+    "In mode own, one tie that is broken the other way leads to other placements from then on: compare the figures of "
+    "both worlds rather than single decisions."
+)
+
+
+def conclusions(counts: ShadowCounts) -> list[str]:
     """What the differences are due to, in sentences; the most important one first."""
     scored = sum(tally.decisive for tally in counts.plugins.values())
     found = [*_by_scores(counts.plugins, scored)] if scored else []
@@ -79,8 +73,8 @@ def conclusions(counts: Counts) -> list[str]:
                 f"{name} rejects the other scheduler's node in {_decisions(tally.rejections)}: its rule is another "
                 "there, or is not applied."
             )
-    if counts.of(Verdict.UNDECIDED):
-        found.append(f"{_decisions(counts.of(Verdict.UNDECIDED)).capitalize()} could not be compared.")
+    if counts.of(ShadowVerdict.UNDECIDED):
+        found.append(f"{_decisions(counts.of(ShadowVerdict.UNDECIDED)).capitalize()} could not be compared.")
     return found
 
 
@@ -88,7 +82,7 @@ def _by_scores(plugins: Mapping[str, PluginTally], scored: int) -> Iterable[str]
     ranked = sorted(plugins.items(), key=lambda item: (-item[1].reversed, -item[1].decisive, item[0]))
     name, tally = ranked[0]
     decisive, most = max(plugins.items(), key=lambda item: (item[1].decisive, item[1].points))
-    if tally.reversed >= _MOST_OF * scored and tally.reversed > tally.without:
+    if tally.reversed >= _MUCH_OF * scored and tally.reversed > tally.without:
         yield (
             f"{name} counts the other way round: with the opposite sign of its scores, {tally.reversed} of {scored} "
             "different decisions would be agreements. Check its weight and its arguments on both sides."
@@ -119,10 +113,10 @@ def document(report: ShadowReport, names: Names) -> dict[str, Any]:
         "schedulers": dict(report.schedulers),
         "began": _time(report.began_s),
         "ended": _time(report.ended_s),
-        "decisions": {"total": counts.decisions, **{str(verdict): counts.of(verdict) for verdict in Verdict}},
+        "decisions": {"total": counts.decisions, **{str(verdict): counts.of(verdict) for verdict in ShadowVerdict}},
         "agreement": report.agreement,
         "unseen": counts.unseen,
-        "conclusions": conclusions(counts),
+        "conclusions": [*([] if report.here is None else [_DRIFT]), *conclusions(counts)],
         "plugins": [_plugin(name, counts.plugins[name]) for name in sorted(counts.plugins)],
         "differences": [_difference(each, names) for each in report.differences],
         "differencesLeftOut": counts.left_out,
@@ -140,9 +134,9 @@ def document(report: ShadowReport, names: Names) -> dict[str, Any]:
             if counts.decisions
             else None,
             "lagSeconds": {
-                "p50": round(report.lags.quantile(0.5), 4),
-                "p99": round(report.lags.quantile(0.99), 4),
-                "max": round(report.lags.most_s, 4),
+                "p50": round(report.lag.p50_s, 4),
+                "p99": round(report.lag.p99_s, 4),
+                "max": round(report.lag.most_s, 4),
             },
         },
     }
@@ -190,7 +184,7 @@ def _difference(decision: Decision, names: Names) -> dict[str, Any]:
     return found
 
 
-def _eviction(eviction: Eviction, names: Names) -> dict[str, Any]:
+def _eviction(eviction: ComparedEviction, names: Names) -> dict[str, Any]:
     return {
         "pod": names.pod(eviction.namespace, eviction.name),
         "scheduler": eviction.scheduler,

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
+from moorage.adapters.metrics.tally import BucketTally
 from moorage.core.prices import MICROS
-from moorage.engine.shadowing.verdicts import Counts
-from moorage.views.shadow import LAG_BOUNDS_S, Lags
+from moorage.engine.shadowing.verdicts import ShadowCounts
 from moorage.views.standing import Standing
 
 FRESH_S = 15.0
+LAG_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 Worlds = Callable[[], Mapping[str, Standing]]
 
@@ -27,7 +27,7 @@ class ShadowMetrics(Collector):
     """The metrics of one shadow; not for several threads."""
 
     def __init__(
-        self, counts: Counts, lags: Lags, worlds: Worlds, *, timer_s: Callable[[], float] = time.monotonic
+        self, counts: ShadowCounts, lags: BucketTally, worlds: Worlds, *, timer_s: Callable[[], float] = time.monotonic
     ) -> None:
         """`worlds` returns the figures by world, `there` and perhaps `here`."""
         self._counts = counts
@@ -84,28 +84,31 @@ class ShadowMetrics(Collector):
         family = HistogramMetricFamily(
             "moorage_shadow_lag_seconds", "From the arrival of an event until it was taken into account."
         )
-        bounds = [*(str(floatToGoString(bound_s)) for bound_s in LAG_BOUNDS_S), "+Inf"]  # type: ignore[no-untyped-call]
-        total, buckets = 0, []
-        for bound, count in zip(bounds, self._lags.counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        family.add_metric((), buckets, self._lags.sum_s)
+        family.add_metric((), self._lags.buckets(), self._lags.sum)
         return family
 
 
 _GAUGES: tuple[tuple[str, str, Callable[[Standing], float]], ...] = (
-    ("nodes_in_use", "Nodes with pods other than daemons.", lambda world: world.nodes_in_use),
-    ("placed_pods", "Pods on nodes.", lambda world: world.pods),
-    ("pending_pods", "Pods of the compared schedulers without a node.", lambda world: world.pending),
-    ("broken_spread", "Spread constraints that forbid what pods do.", lambda world: world.spread_broken),
-    ("uneven_spread", "Spread constraints that prefer what pods do not do.", lambda world: world.spread_uneven),
-    ("strategies_off", "Workloads that are not split as their strategy says.", lambda world: world.strategies_off),
+    ("moorage_shadow_nodes_in_use", "Nodes with pods other than daemons.", lambda world: world.nodes_in_use),
+    ("moorage_shadow_placed_pods", "Pods on nodes.", lambda world: world.pods),
+    ("moorage_shadow_pending_pods", "Pods of the compared schedulers without a node.", lambda world: world.pending),
+    ("moorage_shadow_broken_spread", "Spread constraints that forbid what pods do.", lambda world: world.spread_broken),
+    (
+        "moorage_shadow_uneven_spread",
+        "Spread constraints that prefer what pods do not do.",
+        lambda world: world.spread_uneven,
+    ),
+    (
+        "moorage_shadow_strategies_off",
+        "Workloads that are not split as their strategy says.",
+        lambda world: world.strategies_off,
+    ),
 )
 
 
 def _figures(worlds: Mapping[str, Standing]) -> Iterable[Metric]:
     for name, text, value in _GAUGES:
-        gauge = GaugeMetricFamily(f"moorage_shadow_{name}", text, labels=("world",))
+        gauge = GaugeMetricFamily(name, text, labels=("world",))
         for world, standing in worlds.items():
             gauge.add_metric((world,), value(standing))
         yield gauge

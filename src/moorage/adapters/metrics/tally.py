@@ -18,12 +18,14 @@ from prometheus_client.utils import floatToGoString
 class BucketTally:
     """Counts observations per bucket; a bucket's upper bound belongs to it."""
 
-    __slots__ = ("_bounds", "_counts", "sum")
+    __slots__ = ("_bounds", "_counts", "most", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
+        self.most = 0.0
+        """The largest observation."""
 
     @property
     def count(self) -> int:
@@ -34,6 +36,16 @@ class BucketTally:
         """Count one observation, or several equal ones."""
         self._counts[bisect_left(self._bounds, value)] += times
         self.sum += value * times
+        self.most = max(self.most, value)
+
+    def quantile(self, share: float) -> float:
+        """An upper bound of this share of the observations; 0 if there were none."""
+        left = share * self.count
+        for bound, count in zip((*self._bounds, self.most), self._counts, strict=True):
+            left -= count
+            if left <= 0:
+                return min(bound, self.most)
+        return self.most
 
     def buckets(self) -> list[tuple[str, float]]:
         """Upper bound and number of observations up to it, ending with `+Inf`."""

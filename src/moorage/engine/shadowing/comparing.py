@@ -19,7 +19,7 @@ from moorage.engine.diagnosis import rejections_by_row, unschedulable_message
 from moorage.engine.engine import Engine
 from moorage.engine.faults import describe
 from moorage.engine.placing import choose
-from moorage.engine.shadowing.verdicts import Finding, Verdict
+from moorage.engine.shadowing.verdicts import Finding, ShadowVerdict
 from moorage.engine.units import WORK
 from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.framework.runner import Judgement, Runner
@@ -41,60 +41,66 @@ def compared(engine: Engine, pod: Pod, there: str, now: float, here: str | None 
     """
     runner, other = engine.runner_of(pod), engine.state.row_of(there)
     if runner is None:
-        return Finding(Verdict.UNDECIDED, message=f"no profile for the scheduler name {pod.template.scheduler_name}")
+        return Finding(
+            ShadowVerdict.UNDECIDED, message=f"no profile for the scheduler name {pod.template.scheduler_name}"
+        )
     if other is None:
-        return Finding(Verdict.UNDECIDED, message="the node is not known")
+        return Finding(ShadowVerdict.UNDECIDED, message="the node is not known")
     try:
         cycle = cycle_of(engine, pod, now)
         row = choose(engine.state, runner, cycle) if here is None else engine.state.row_of(here)
         if row is None:
-            return Finding(Verdict.UNDECIDED, message="the node is not known")
+            return Finding(ShadowVerdict.UNDECIDED, message="the node is not known")
         if row == other:
-            return Finding(Verdict.SAME, there, cycle.feasible)
+            return Finding(ShadowVerdict.SAME, there, cycle.feasible)
         return _compared(engine, runner, cycle_of(engine, pod, now), row, other)
     except UnfinishedError:
-        return Finding(Verdict.UNDECIDED, message=_TOO_LONG)
+        return Finding(ShadowVerdict.UNDECIDED, message=_TOO_LONG)
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the comparison of other pods
-        return Finding(Verdict.UNDECIDED, message=f"a plugin failed: {describe(error)}")
+        return Finding(ShadowVerdict.UNDECIDED, message=f"a plugin failed: {describe(error)}")
 
 
 def placed(engine: Engine, pod: Pod, now: float) -> Finding:
     """What the profile would do with a pod that the other scheduler finds no node for."""
     runner = engine.runner_of(pod)
     if runner is None:
-        return Finding(Verdict.UNDECIDED, message=f"no profile for the scheduler name {pod.template.scheduler_name}")
+        return Finding(
+            ShadowVerdict.UNDECIDED, message=f"no profile for the scheduler name {pod.template.scheduler_name}"
+        )
     try:
         cycle = cycle_of(engine, pod, now)
         row = choose(engine.state, runner, cycle)
         if row != NOWHERE:
-            return Finding(Verdict.PENDING_THERE, engine.state.node(row).name, cycle.feasible)
+            return Finding(ShadowVerdict.PENDING_THERE, engine.state.node(row).name, cycle.feasible)
         judgement = runner.judge(cycle_of(engine, pod, now), engine.state.rows())
     except UnfinishedError:
-        return Finding(Verdict.UNDECIDED, message=_TOO_LONG)
+        return Finding(ShadowVerdict.UNDECIDED, message=_TOO_LONG)
     except Exception as error:  # noqa: BLE001 - as above
-        return Finding(Verdict.UNDECIDED, message=f"a plugin failed: {describe(error)}")
-    return Finding(Verdict.BOTH_PENDING, message=unschedulable_message(judgement, engine.state.node_count))
+        return Finding(ShadowVerdict.UNDECIDED, message=f"a plugin failed: {describe(error)}")
+    return Finding(ShadowVerdict.BOTH_PENDING, message=unschedulable_message(judgement, engine.state.node_count))
 
 
 def _compared(engine: Engine, runner: Runner, cycle: Cycle, row: int, other: int) -> Finding:
     state = engine.state
     judgement = runner.judge(cycle, state.rows())
     if judgement.failure:
-        return Finding(Verdict.UNDECIDED, message=judgement.failure)
+        return Finding(ShadowVerdict.UNDECIDED, message=judgement.failure)
     here = None if row == NOWHERE else state.node(row).name
-    verdict = Verdict.PENDING_HERE if here is None else Verdict.DIFFERENT
+    verdict = ShadowVerdict.PENDING_HERE if here is None else ShadowVerdict.DIFFERENT
     rows, feasible = judgement.passed, len(judgement.passed)
     if here is None or not len(np.flatnonzero(rows == other)):
         message = unschedulable_message(judgement, state.node_count) if here is None else ""
         return Finding(verdict, here, feasible, rejected=_rejection(judgement, other), message=message)
     found = np.flatnonzero(rows == row)
     if not len(found):
-        return Finding(Verdict.UNDECIDED, message="a plugin's answers do not agree: asked again, it rejects its choice")
+        return Finding(
+            ShadowVerdict.UNDECIDED, message="a plugin's answers do not agree: asked again, it rejects its choice"
+        )
     mine, yours = int(found[0]), int(np.flatnonzero(rows == other)[0])
     table = runner.score_table(cycle, rows)
     totals = _sum(table.values(), len(rows))
     if totals[yours] >= totals[mine]:
-        return Finding(Verdict.TIE, here, feasible)
+        return Finding(ShadowVerdict.TIE, here, feasible)
     return Finding(
         verdict,
         here,

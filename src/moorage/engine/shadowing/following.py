@@ -25,9 +25,9 @@ from moorage.engine.placing import choose
 from moorage.engine.settings import EngineSettings
 from moorage.engine.shadowing.comparing import compared, cycle_of, placed
 from moorage.engine.shadowing.ledger import KEPT, Ledger
-from moorage.engine.shadowing.ordering import NEIGHBOURS, Moves, Question, explained, go_back
+from moorage.engine.shadowing.ordering import NEIGHBOURS, MoveLog, OpenDecision, explained, go_back
 from moorage.engine.shadowing.profiles import answering
-from moorage.engine.shadowing.verdicts import DISAGREEMENT, Decision, Eviction, Finding, Verdict
+from moorage.engine.shadowing.verdicts import DISAGREEMENT, ComparedEviction, Decision, Finding, ShadowVerdict
 from moorage.framework.profiles import Profile
 
 SETTLE_S = 2.0
@@ -45,7 +45,7 @@ class Waiting:
     """The number of the moment when it was first seen."""
     condition: Condition | None = None
     nominated: str | None = None
-    counted: frozenset[Verdict] = frozenset()
+    counted: frozenset[ShadowVerdict] = frozenset()
     """Verdicts that it has counted for: each at most once."""
 
 
@@ -80,7 +80,7 @@ class Follow:
         self.ledger = Ledger(kept)
         self.waiting: dict[str, Waiting] = {}
         self._names = frozenset(names)
-        self._moves = Moves()
+        self._moves = MoveLog()
         self._open: deque[_Open] = deque()
         self._begun = False
 
@@ -170,13 +170,13 @@ class Follow:
         refused = condition is not None and condition.reason == UNSCHEDULABLE and condition != known.condition
         known.condition, known.nominated = condition, nominated
         if news:
-            decision = self._decision(pod, nominated, Finding(Verdict.UNDECIDED), now)
+            decision = self._decision(pod, nominated, Finding(ShadowVerdict.UNDECIDED), now)
             open_ = _Open(now + SETTLE_S, self._moves.step(), decision, self._pending(pod), known.since, evicting=True)
             self._open.append(open_)
         elif refused and nominated is None:
             pending = self._pending(pod)
             decision = self._decision(pod, None, placed(self.engine, pending, now), now)
-            if decision.verdict is Verdict.PENDING_THERE:
+            if decision.verdict is ShadowVerdict.PENDING_THERE:
                 self._open.append(_Open(now + SETTLE_S, self._moves.step(), decision, pending, known.since))
             else:
                 self._count_once(pod.uid, decision)
@@ -202,9 +202,9 @@ class Follow:
         if open_.evicting:
             self._compare_victims(open_, now)
         elif decision.there is not None:
-            question = Question(open_.pod, decision.there, open_.since, open_.number)
+            question = OpenDecision(open_.pod, decision.there, open_.since, open_.number)
             finding, flips = explained(self.engine, self._moves, question, now)
-            if finding.verdict in (Verdict.ORDER, Verdict.UNDECIDED):
+            if finding.verdict in (ShadowVerdict.ORDER, ShadowVerdict.UNDECIDED):
                 decision = replace(decision, finding=finding, flips=flips)
             self.ledger.note(decision)
         elif open_.pod.uid in self.waiting:
@@ -228,7 +228,7 @@ class Follow:
             here, victims = self._room(replace(open_.pod, nominated_node=None), now)
         keys = tuple(victim.key for victim in (*gone, *going))
         self.ledger.evicted(
-            Eviction(now, decision.namespace, decision.name, decision.scheduler, there, here, keys, victims)
+            ComparedEviction(now, decision.namespace, decision.name, decision.scheduler, there, here, keys, victims)
         )
 
     def _room(self, pod: Pod, now: float) -> tuple[str | None, tuple[str, ...]]:

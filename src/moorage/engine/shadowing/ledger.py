@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from moorage.engine.shadowing.verdicts import DISAGREEMENT, Counts, Decision, Eviction, PluginTally, Verdict
+from moorage.engine.shadowing.verdicts import (
+    DISAGREEMENT,
+    ComparedEviction,
+    Decision,
+    PluginTally,
+    ShadowCounts,
+    ShadowVerdict,
+)
 
 KEPT = 1000
 
@@ -13,23 +20,23 @@ class Ledger:
     """Its size does not depend on how long it is kept."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self.counts = Counts()
+        self.counts = ShadowCounts()
         self.differences: deque[Decision] = deque(maxlen=kept)
         """The newest decisions that are no agreement, oldest first."""
-        self.evictions: deque[Eviction] = deque(maxlen=kept)
+        self.evictions: deque[ComparedEviction] = deque(maxlen=kept)
 
     def note(self, decision: Decision) -> None:
         """A decision was compared."""
         counts, verdict = self.counts, decision.verdict
         key = (decision.scheduler, verdict)
         counts.verdicts[key] = counts.verdicts.get(key, 0) + 1
-        if verdict not in DISAGREEMENT and verdict is not Verdict.UNDECIDED:
+        if verdict not in DISAGREEMENT and verdict is not ShadowVerdict.UNDECIDED:
             return
         counts.left_out += len(self.differences) == self.differences.maxlen
         self.differences.append(decision)
         self._attribute(decision)
 
-    def evicted(self, eviction: Eviction) -> None:
+    def evicted(self, eviction: ComparedEviction) -> None:
         """The other scheduler evicted pods."""
         tally = self.counts.evictions
         tally.nominations += 1

@@ -22,16 +22,16 @@ from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.shadowing.comparing import compared
-from moorage.engine.shadowing.verdicts import Finding, Verdict
+from moorage.engine.shadowing.verdicts import Finding, ShadowVerdict
 
 KEPT_MOVES = 4096
 NEIGHBOURS = 256
 """How many binds before and after a decision are looked at."""
-_AGREE = (Verdict.SAME, Verdict.TIE)
+_AGREE = (ShadowVerdict.SAME, ShadowVerdict.TIE)
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class SeenMove:
     """A pod came to a node, or left it."""
 
     number: int
@@ -43,13 +43,13 @@ class Move:
     """The number of the moment since which it had waited, if it came; 0 if that is not known."""
 
 
-class Moves:
+class MoveLog:
     """The latest moves of all pods, and how to go back to a moment between them."""
 
     def __init__(self, kept: int = KEPT_MOVES) -> None:
-        self._moves: deque[Move] = deque(maxlen=kept)
+        self._moves: deque[SeenMove] = deque(maxlen=kept)
         self._first = 0
-        """Moves with smaller numbers may have been dropped."""
+        """MoveLog with smaller numbers may have been dropped."""
         self.number = 0
 
     def step(self) -> int:
@@ -61,16 +61,16 @@ class Moves:
         """A pod came or left; returns the number of the moment."""
         if len(self._moves) == self._moves.maxlen:
             self._first = self._moves[0].number + 1
-        self._moves.append(Move(self.step(), pod, came, since))
+        self._moves.append(SeenMove(self.step(), pod, came, since))
         return self.number
 
     def reaches(self, number: int) -> bool:
         """Whether all moves since this moment are known."""
         return number + 1 >= self._first
 
-    def after(self, number: int) -> list[Move]:
+    def after(self, number: int) -> list[SeenMove]:
         """The moves after a moment, newest first."""
-        found: list[Move] = []
+        found: list[SeenMove] = []
         for move in reversed(self._moves):
             if move.number <= number:
                 break
@@ -82,13 +82,13 @@ class Moves:
         return self.number - number
 
 
-def go_back(state: ClusterState, later: Sequence[Move]) -> None:
+def go_back(state: ClusterState, later: Sequence[SeenMove]) -> None:
     """Undo moves, given newest first; call it in a statement."""
     for move in later:
         undo(state, move)
 
 
-def undo(state: ClusterState, move: Move) -> None:
+def undo(state: ClusterState, move: SeenMove) -> None:
     """As if the pod had not come, or not left."""
     if move.came:
         state.remove_pod(move.pod.uid)
@@ -96,7 +96,7 @@ def undo(state: ClusterState, move: Move) -> None:
         state.observe_pod(move.pod)
 
 
-def _apply(state: ClusterState, move: Move) -> None:
+def _apply(state: ClusterState, move: SeenMove) -> None:
     if move.came:
         state.observe_pod(move.pod)
     else:
@@ -104,7 +104,7 @@ def _apply(state: ClusterState, move: Move) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenDecision:
     """A decision that differs, and when it was seen."""
 
     pod: Pod
@@ -116,7 +116,7 @@ class Question:
     """That of its bind."""
 
 
-def explained(engine: Engine, moves: Moves, question: Question, now: float) -> tuple[Finding, int]:
+def explained(engine: Engine, moves: MoveLog, question: OpenDecision, now: float) -> tuple[Finding, int]:
     """Judge a difference again; the finding, and how many neighbouring moves had to change places for it.
 
     The verdict is ORDER if there is an order that explains the difference.
@@ -127,19 +127,21 @@ def explained(engine: Engine, moves: Moves, question: Question, now: float) -> t
         go_back(state, later)
         finding = compared(engine, question.pod, question.there, now)
         if finding.verdict in _AGREE:  # something else that was seen late, as an object of another kind
-            return replace(finding, verdict=Verdict.ORDER), 0
-        if finding.verdict is Verdict.UNDECIDED or not moves.reaches(question.number - 1):
+            return replace(finding, verdict=ShadowVerdict.ORDER), 0
+        if finding.verdict is ShadowVerdict.UNDECIDED or not moves.reaches(question.number - 1):
             return finding, 0
         before, after = _neighbours(moves, question, later)
         for search in (_on_both_nodes, _ever_more):
             with state.statement():
                 flips = search(engine, question, (before, after), finding, now)
             if flips:
-                return replace(finding, verdict=Verdict.ORDER), flips
+                return replace(finding, verdict=ShadowVerdict.ORDER), flips
     return finding, 0
 
 
-def _neighbours(moves: Moves, question: Question, later: Sequence[Move]) -> tuple[list[Move], list[Move]]:
+def _neighbours(
+    moves: MoveLog, question: OpenDecision, later: Sequence[SeenMove]
+) -> tuple[list[SeenMove], list[SeenMove]]:
     """What may have happened after the decision though it was seen before, and the other way round; nearest first.
 
     A pod that left after the bind cannot have left before the decision.
@@ -150,7 +152,11 @@ def _neighbours(moves: Moves, question: Question, later: Sequence[Move]) -> tupl
 
 
 def _on_both_nodes(
-    engine: Engine, question: Question, neighbours: tuple[list[Move], list[Move]], finding: Finding, now: float
+    engine: Engine,
+    question: OpenDecision,
+    neighbours: tuple[list[SeenMove], list[SeenMove]],
+    finding: Finding,
+    now: float,
 ) -> int:
     """Undo binds to the other's node, and bring forward binds to the one chosen here, one by one; 0 if in vain."""
     before, after, flips = [*neighbours[0]], [*neighbours[1]], 0
@@ -174,7 +180,7 @@ def _on_both_nodes(
 
 
 def _ever_more(
-    engine: Engine, question: Question, neighbours: tuple[list[Move], list[Move]], _: Finding, now: float
+    engine: Engine, question: OpenDecision, neighbours: tuple[list[SeenMove], list[SeenMove]], _: Finding, now: float
 ) -> int:
     """Undo the last 1, 2, 4, ... moves before, then bring forward the first 1, 2, 4, ... after; 0 if in vain."""
     state = engine.state

@@ -25,7 +25,7 @@ from moorage.engine.shadowing.comparing import compared
 from moorage.engine.shadowing.following import SETTLE_S, UNSCHEDULABLE
 from moorage.engine.shadowing.ledger import KEPT, Ledger
 from moorage.engine.shadowing.profiles import answering
-from moorage.engine.shadowing.verdicts import Decision, Finding, Verdict
+from moorage.engine.shadowing.verdicts import Decision, Finding, ShadowVerdict
 from moorage.framework.profiles import Profile
 
 _STEP = 32
@@ -70,7 +70,7 @@ class Own:
         """Pods that it has placed and that are not compared yet."""
         self._refused: dict[str, _Seen] = {}
         """Pods that it called unschedulable; `there` is None."""
-        self._told_of: dict[str, frozenset[Verdict]] = {}
+        self._told_of: dict[str, frozenset[ShadowVerdict]] = {}
         """Waiting pods that have counted as pending, and how."""
         self._begun = False
 
@@ -168,7 +168,7 @@ class Own:
             if now - seen.at_s >= SETTLE_S:
                 del self._refused[uid]
                 here = self._alternative.nodes.get(uid)
-                verdict = Verdict.BOTH_PENDING if here is None else Verdict.PENDING_THERE
+                verdict = ShadowVerdict.BOTH_PENDING if here is None else ShadowVerdict.PENDING_THERE
                 told = self._told_of.get(uid, frozenset())
                 if verdict not in told:
                     self._told_of[uid] = told | {verdict}
@@ -176,9 +176,9 @@ class Own:
 
     def _finding(self, pod: Pod, there: str, here: str | None, now: float) -> Finding:
         if here is None:
-            return Finding(Verdict.PENDING_HERE, message=waiting_message(self.here, as_pending(pod)))
+            return Finding(ShadowVerdict.PENDING_HERE, message=waiting_message(self.here, as_pending(pod)))
         if here == there:
-            return Finding(Verdict.SAME, here)
+            return Finding(ShadowVerdict.SAME, here)
         state = self.here.state
         with state.statement():
             state.remove_pod(pod.uid)

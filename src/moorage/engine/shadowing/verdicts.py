@@ -13,7 +13,7 @@ _NO_POINTS: FrozenDict[str, int] = FrozenDict()
 _NO_REASONS: FrozenDict[str, tuple[str, ...]] = FrozenDict()
 
 
-class Verdict(StrEnum):
+class ShadowVerdict(StrEnum):
     """How two decisions on one pod relate; the values are labels of metrics and keys of reports."""
 
     SAME = "same"
@@ -33,15 +33,15 @@ class Verdict(StrEnum):
     """It cannot be compared: a plugin failed, a search took too long, or the node is not known."""
 
 
-AGREEMENT = frozenset({Verdict.SAME, Verdict.TIE, Verdict.ORDER, Verdict.BOTH_PENDING})
-DISAGREEMENT = frozenset({Verdict.DIFFERENT, Verdict.PENDING_HERE, Verdict.PENDING_THERE})
+AGREEMENT = frozenset({ShadowVerdict.SAME, ShadowVerdict.TIE, ShadowVerdict.ORDER, ShadowVerdict.BOTH_PENDING})
+DISAGREEMENT = frozenset({ShadowVerdict.DIFFERENT, ShadowVerdict.PENDING_HERE, ShadowVerdict.PENDING_THERE})
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One decision compared on one state."""
 
-    verdict: Verdict
+    verdict: ShadowVerdict
     here: str | None = None
     """The node that the profile chooses."""
     feasible: int = 0
@@ -84,13 +84,13 @@ class Decision:
     """How many neighbouring binds had to be seen in another order to explain a difference."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ShadowVerdict:
         """What came of it."""
         return self.finding.verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class ComparedEviction:
     """The other scheduler evicted pods for a pod; what the profile would have done."""
 
     at_s: float
@@ -133,10 +133,10 @@ class EvictionTally:
 
 
 @dataclass(slots=True)
-class Counts:
+class ShadowCounts:
     """Everything that is counted, and kept however long it takes."""
 
-    verdicts: dict[tuple[str, Verdict], int] = field(default_factory=dict)
+    verdicts: dict[tuple[str, ShadowVerdict], int] = field(default_factory=dict)
     """By scheduler name and verdict."""
     plugins: dict[str, PluginTally] = field(default_factory=dict)
     evictions: EvictionTally = field(default_factory=EvictionTally)
@@ -145,7 +145,7 @@ class Counts:
     left_out: int = 0
     """Differences that are no longer kept one by one."""
 
-    def of(self, verdict: Verdict) -> int:
+    def of(self, verdict: ShadowVerdict) -> int:
         """How many decisions had this verdict, of all schedulers."""
         return sum(number for (_, each), number in self.verdicts.items() if each is verdict)
 
