@@ -115,6 +115,48 @@ def test_a_pod_that_names_its_gang_keeps_it(chains: OwnerChains) -> None:
     assert gangs(told(chains, seen(SET), seen(JOB), PodSeen(own)))["p"] == GangKey("default", "mine", Declared.LABEL)
 
 
+def test_pods_are_regrouped_when_their_owner_is_told_to_be_a_gang_again(chains: OwnerChains) -> None:
+    """At once, those that run included; and they go one by one as soon as it is told not to be one."""
+    alone = replace(SET, least=0)
+    told(chains, seen(alone), seen(JOB))
+    assert gangs(told(chains, PodSeen(member("a")), PodSeen(member("b")))) == {"a": None, "b": None}
+    events = told(chains, seen(SET))
+    assert gangs(events) == {"a": TRAIN, "b": TRAIN}
+    assert group(events).min_count == 4
+    assert gangs(told(chains, seen(alone))) == {"a": None, "b": None}
+    assert gangs(told(chains, PodGone(member("b").uid), seen(SET))) == {"a": TRAIN}
+
+
+def test_an_owner_above_a_gang_may_become_one(chains: OwnerChains) -> None:
+    """Its gang is the topmost then, for pods that were in the one below."""
+    wrapper = GangOwner("Wrapper", "default", "all", "wrapper")
+    inner = replace(SET, owner=Owner("Wrapper", "all", "wrapper", "x.io/v1"))
+    assert gangs(told(chains, seen(wrapper), seen(inner), seen(JOB), PodSeen(member()))) == {"p": TRAIN}
+    assert gangs(told(chains, seen(replace(wrapper, least=4)))) == {"p": GangKey("default", "Wrapper/all", TRAIN.by)}
+    assert gangs(told(chains, seen(wrapper))) == {"p": TRAIN}
+
+
+def test_owners_that_name_each_other_do_no_harm(chains: OwnerChains) -> None:
+    """References in a circle are followed once."""
+    first = GangOwner("Wrapper", "default", "one", "1", owner=Owner("Wrapper", "two", "2", "x.io/v1"))
+    second = GangOwner("Wrapper", "default", "two", "2", owner=Owner("Wrapper", "one", "1", "x.io/v1"))
+    pod = make_pod("p", owner=second.owner)
+    assert gangs(told(chains, seen(first), seen(second), PodSeen(pod))) == {"p": None}
+    assert list(gangs(told(chains, seen(replace(second, least=3))))) == ["p"]
+
+
+def test_pods_join_by_what_is_known_of_their_controller_only_while_it_is_true(chains: OwnerChains) -> None:
+    """Not when its owner is gone, and again when there is one of the same name and uid."""
+    told(chains, seen(SET), seen(JOB), PodSeen(member("a")))
+    assert gangs(told(chains, PodSeen(member("b")))) == {"b": TRAIN}
+    told(chains, ObjectGone("JobSet", SET.key))
+    assert due(chains) is None
+    assert gangs(told(chains, PodSeen(member("c")), now=10.0)) == {"c": TRAIN}
+    assert due(chains) == 12.0
+    assert gangs(told(chains, seen(SET))) == {"c": TRAIN}
+    assert gangs(told(chains, PodSeen(member("d")))) == {"d": TRAIN}
+
+
 def test_a_gang_is_forgotten_with_its_last_pod(chains: OwnerChains) -> None:
     """Nothing is left of it."""
     first, second = member("a"), member("b")

@@ -216,3 +216,24 @@ class Sent:
 def test_values_travel_between_processes() -> None:
     """A frozen value is restored without assignments."""
     assert pickle.loads(pickle.dumps(Sent(1, (2, 3)))) == Sent(1, (2, 3))  # noqa: S301 - our own bytes
+
+
+def test_a_copy_computes_nothing_again() -> None:
+    """It has the fields that were given, all others of the original, and is a value like any other."""
+
+    @values.dataclass(frozen=True, slots=True)
+    class Counted:
+        name: str
+        number: int = 0
+        made: list[str] = field(default_factory=list, compare=False)
+
+        def __post_init__(self) -> None:
+            self.made.append(self.name)
+
+    first = Counted("a", 1)
+    second = values.copier(Counted, "name")(first, "b")
+    assert second == Counted("b", 1)
+    assert second.made is first.made
+    assert first == Counted("a", 1)
+    with pytest.raises(FrozenInstanceError):
+        second.name = "c"

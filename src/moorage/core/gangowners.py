@@ -18,7 +18,7 @@ from moorage.core.values import dataclass
 
 GANG_ANNOTATION = "moorage.dev/gang"
 """On a Job, StatefulSet, Deployment or other owner that is no gang by nature: `"true"` makes it one."""
-_NONE_LATER: FrozenDict[str, int] = FrozenDict()
+NONE_LATER: FrozenDict[str, int] = FrozenDict()
 
 
 class LabelledLeader(NamedTuple):
@@ -44,7 +44,7 @@ class GangOwner(Namespaced):
     """How many of each role at least, where not all pods are needed."""
     role_label: str = ""
     rank_labels: tuple[str, ...] = ()
-    later: FrozenDict[str, int] = _NONE_LATER
+    later: FrozenDict[str, int] = NONE_LATER
     """Roles whose pods are made only when others run, and how many of them must be placed together."""
     split_label: str = ""
     """Each value of this label of the pods is a gang; empty if all pods are one."""

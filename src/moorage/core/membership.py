@@ -48,6 +48,8 @@ class Declared(StrEnum):
     OWNER = "owner"
     """Nothing: the gang follows from the pod's owners."""
 
+    __hash__ = str.__hash__  # that of an enum is a call of Python, for every look into a table of gangs
+
 
 _FOREIGN = (*((key, Declared.VOLCANO) for key in VOLCANO_ANNOTATIONS), (KAI_ANNOTATION, Declared.KAI))
 _BY_LABEL = ((KUEUE_GROUP, Declared.KUEUE), (GROVE_LABEL, Declared.GROVE))

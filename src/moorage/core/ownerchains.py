@@ -2,7 +2,8 @@
 
 Events of the cluster go in. Those of owners are kept here; pods come out with the gang that follows from their chain of
 controllers, each named by uid, and with the groups of these gangs (`OWNED_KIND`) beside them, as if somebody had
-written a PodGroup. A pod that names a gang itself, or has no such owner, comes out as it is.
+written a PodGroup. A pod that names a gang itself, or has no such owner, comes out as it is. Pods below an owner that
+may become a gang are followed all the same: a JobSet that is told not to be one may be told otherwise later.
 
 The topmost owner that is a gang counts: a JobSet, not its Jobs. What an owner reference says is believed only where the
 object of that kind, name and uid exists, and its selector, if it has one, selects the pod. Pods and owners come by
@@ -51,11 +52,13 @@ OwnerKinds: TypeAlias = Mapping[tuple[str, str], OwnerKind]
 class _Gang:
     """A gang of an owner that has pods."""
 
-    __slots__ = ("done", "group", "key", "members", "owner", "part", "templates", "told", "topology")
+    __slots__ = ("done", "group", "key", "member", "members", "open", "owner", "part", "templates", "told", "topology")
 
     def __init__(self, key: GangKey, owner: GangOwner, part: GangPart, topology: TopologyAsk | None) -> None:
         self.key, self.owner, self.part, self.topology = key, owner, part, topology
         self.members: dict[str, None] = {}
+        self.member = OwnedMember(key)
+        """As the latest pod that is not like another was."""
         self.templates: dict[PodTemplate, PodTemplate] = {}
         """Template as decoded -> with the gang."""
         self.group: PodGroup | None = None
@@ -64,22 +67,26 @@ class _Gang:
         """How many of its pods did not come back then."""
         self.told: tuple[object, ...] = ()
         """What that followed from."""
+        self.open = True
+        """Whether pods may join it by what is known of their controller: it is followed, and so is its owner."""
 
 
 class _Followed:
     """A pod below an owner that matters."""
 
-    __slots__ = ("gang", "missing", "pod", "revision", "source")
+    __slots__ = ("controller", "gang", "made", "missing", "pod", "revision")
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, controller: str, gang: _Gang | None, made: PodTemplate, revision: int) -> None:
         self.pod = pod
         """As it came."""
-        self.gang: _Gang | None = None
-        self.source = ""
-        """Uid of the owner that decides."""
+        self.controller = controller
+        """Uid of its controller."""
+        self.gang = gang
+        self.made = made
+        """Its template with the gang."""
         self.missing = ""
         """Uid of the owner at which its chain breaks off."""
-        self.revision = -1
+        self.revision = revision
         """Up to which revision of the owners its gang is known to be right; -1 if it has to be looked at again."""
 
 
@@ -91,15 +98,15 @@ class _Known(NamedTuple):
     owner: Owner
     """As the pods name it."""
     value: GangOwner | Workload
-    source: str
-    """Uid of the owner that decides."""
     gang: _Gang
 
-    def holds(self, template: PodTemplate, revision: int) -> bool:
-        """Whether it is true of a pod with this template, now."""
-        value = self.value
-        same = self.revision == revision and template.owner == self.owner and value.namespace == template.namespace
-        return same and (value.selector is None or value.selector.matches(template.labels))
+    def holds(self, template: PodTemplate, owner: Owner) -> bool:
+        """Whether it is true of a pod with this template, whose controller has the same uid."""
+        value, ours = self.value, self.owner
+        if owner.name != ours.name or owner.kind != ours.kind or owner.api_version != ours.api_version:
+            return False
+        selector = value.selector
+        return value.namespace == template.namespace and (selector is None or selector.matches(template.labels))
 
 
 class _Chain(NamedTuple):
@@ -114,6 +121,8 @@ class _Chain(NamedTuple):
 
 
 _NOTHING_ABOVE = _Chain(None, None, None, waits=False)
+_NO_GANG_ABOVE = _Chain(None, None, None, waits=False)
+"""Owners that make no gang, one of which may come to."""
 
 
 class OwnerChains:
@@ -131,7 +140,7 @@ class OwnerChains:
         self._missed: dict[str, dict[str, None]] = {}
         """Uid of an owner that is not known -> pods below it."""
         self._below: dict[str, dict[str, None]] = {}
-        """Uid of an owner that decides -> pods below it."""
+        """Uid of a controller -> the pods and owners that name it."""
         self._gangs: dict[GangKey, _Gang] = {}
         self._gangs_of: dict[str, dict[GangKey, None]] = {}
         """Uid of an owner -> its gangs."""
@@ -167,7 +176,8 @@ class OwnerChains:
         self._revision += 1
         for place, uid in list(self._uids.items()):
             if place[0] not in self._ids:
-                del self._uids[place], self._owners[uid]
+                del self._uids[place]
+                self._unlink_owner(uid)
                 self._done.drop(uid)
         self._known.clear()
         return [each for followed in list(self._pods.values()) for each in self._again(followed, sure=True)]
@@ -219,27 +229,38 @@ class OwnerChains:
         if self._uids.get(place, uid) != uid:
             yield from self._forget_owner(place)
         self._owners[uid], self._uids[place] = value, uid
+        _move(self._below, uid, _controller(before), _controller(value))
         if told and event.kind == "Job":
             yield from self._tell_done(self._done.note(event.value))
         if before is None:
             for pod in list(self._missed.pop(uid, ())):
                 yield from self._again(self._pods[pod])
         elif before != value:
-            self._revision += _decides(before) != _decides(value)
             yield from self._changed(uid, before, value)
 
     def _changed(self, uid: str, before: GangOwner | Workload, after: GangOwner | Workload) -> Iterator[Event]:
-        gangs = [self._gangs[key] for key in self._gangs_of.get(uid, ())]
-        if isinstance(before, GangOwner) and isinstance(after, GangOwner) and before.divides == after.divides:
-            for gang in gangs:
+        decides = _decides(before) != _decides(after)
+        self._revision += decides
+        if isinstance(before, GangOwner) and isinstance(after, GangOwner) and _divides(before) == _divides(after):
+            for gang in [self._gangs[key] for key in self._gangs_of.get(uid, ())]:
                 part = gang.part._replace(least=after.later.get(gang.part.name, after.least))
                 if gang.topology == gang.owner.topology:
                     gang.topology = after.topology
                 gang.owner, gang.part = after, part
                 yield from self._tell(gang)
-            return
-        for pod in list(self._below.get(uid, ())):
-            yield from self._again(self._pods[pod], sure=True)
+        elif decides:
+            for pod in self._pods_below(uid):
+                yield from self._again(self._pods[pod], sure=True)
+
+    def _pods_below(self, uid: str) -> list[str]:
+        """The pods below an owner, at any distance; whatever references say, each one once."""
+        seen = dict.fromkeys((uid,))
+        at = [uid]
+        while at:
+            found = [each for each in self._below.get(at.pop(), ()) if each not in seen]
+            seen.update(dict.fromkeys(found))
+            at += found
+        return [each for each in seen if each in self._pods]
 
     def _owner_gone(self, event: ObjectGone) -> Iterator[Event]:
         if (event.kind, event.key) in self._uids:
@@ -250,9 +271,14 @@ class OwnerChains:
     def _forget_owner(self, place: tuple[str, str]) -> Iterator[Event]:
         """Its gangs stay until their pods are gone, which are deleted after it."""
         uid = self._uids.pop(place)
-        del self._owners[uid]
-        self._known.pop(uid, None)
+        self._unlink_owner(uid)
         yield from self._tell_done(self._done.drop(uid))
+
+    def _unlink_owner(self, uid: str) -> None:
+        _move(self._below, uid, _controller(self._owners.pop(uid)), "")
+        self._known.pop(uid, None)
+        for key in self._gangs_of.get(uid, ()):
+            self._gangs[key].open = False
 
     def _tell_done(self, changed: Iterable[Above]) -> Iterator[Event]:
         """Pods of Jobs below these owners that do not come back are more or fewer; gangs cannot wait for them."""
@@ -270,17 +296,22 @@ class OwnerChains:
     def _pod_seen(self, event: PodSeen, now: float) -> Iterable[Event]:
         pod = event.pod
         template = pod.template
+        owner = template.owner
         followed = self._pods.get(pod.uid)
         if followed is None:
-            if template.owner is None or template.gang is not None:
+            if owner is None or template.gang is not None:
                 return (event,)
-            known = self._known.get(template.owner.uid)
-            if known is not None and known.holds(template, self._revision) and self._joins(known, pod):
-                return (PodSeen(with_template(pod, self._template(known.gang, template))),)
+            known = self._known.get(owner.uid)
+            if known is not None and self._may_join(known, pod, owner):
+                gang = known.gang
+                made = self._template(gang, template)
+                self._follow_pod(_Followed(pod, owner.uid, gang, made, known.revision))
+                gang.members[pod.uid] = None
+                return (PodSeen(with_template(pod, made)),)
             chain = self._chain(template)
             if chain is _NOTHING_ABOVE:
                 return (event,)
-            followed = self._pods[pod.uid] = _Followed(pod)
+            followed = self._follow_pod(_Followed(pod, owner.uid, None, template, -1))
             if chain.waits and chain.missing is not None:
                 self._deadlines[pod.uid] = now + self._patience_s
                 kind = self._kind(chain.missing)
@@ -288,24 +319,35 @@ class OwnerChains:
             if pod.uid in self._missed:
                 return self._with_those_below(followed, chain)
         else:
-            gang, same = followed.gang, followed.pod.template is template
+            same = followed.pod.template is template and followed.gang is not None
             followed.pod = pod
-            if same and gang is not None and followed.revision == self._revision and pod.phase not in FINISHED:
-                return (PodSeen(with_template(pod, self._template(gang, template))),)
+            if same and followed.revision == self._revision and pod.phase not in FINISHED:
+                return (PodSeen(with_template(pod, followed.made)),)
+            self._move_pod(followed, "" if owner is None else owner.uid)
             chain = self._chain(template) if template.gang is None else _NOTHING_ABOVE
         return self._resolved(followed, chain)
 
-    def _joins(self, known: _Known, pod: Pod) -> bool:
-        """Whether a new pod could be added to the gang of its controller's others, with nothing else to be done."""
-        gang, uid = known.gang, pod.uid
-        current = known.source in self._owners and self._gangs.get(gang.key) is gang
-        if not current or uid in self._missed or pod.phase in FINISHED:
+    def _may_join(self, known: _Known, pod: Pod, owner: Owner) -> bool:
+        """Whether a new pod can be added to the gang of its controller's others, with nothing else to be done."""
+        if known.revision != self._revision or not known.gang.open:
             return False
-        followed = self._pods[uid] = _Followed(pod)
-        followed.gang, followed.source, followed.revision = gang, known.source, self._revision
-        gang.members[uid] = None
-        self._below.setdefault(known.source, {})[uid] = None
-        return True
+        return pod.uid not in self._missed and pod.phase not in FINISHED and known.holds(pod.template, owner)
+
+    def _follow_pod(self, followed: _Followed) -> _Followed:
+        uid = followed.pod.uid
+        self._pods[uid] = followed
+        below = self._below.get(followed.controller)
+        if below is None:
+            below = self._below[followed.controller] = {}
+        below[uid] = None
+        return followed
+
+    def _move_pod(self, followed: _Followed, controller: str) -> None:
+        """A pod may be orphaned, or adopted; one without a controller stands under no uid."""
+        if controller != followed.controller:
+            self._below.setdefault(controller, {})[followed.pod.uid] = None
+            _move(self._below, followed.pod.uid, followed.controller, "")
+            followed.controller = controller
 
     def _remember(self, owner: Owner | None, chain: _Chain, gang: _Gang) -> None:
         """Remember what a pod's controller means, if it means the same for all of its pods."""
@@ -313,7 +355,8 @@ class OwnerChains:
         value = None if owner is None else self._owners.get(owner.uid)
         if owner is None or value is None or source is None or not source.is_one_gang:
             return
-        self._known[owner.uid] = _Known(self._revision, owner, value, source.uid, gang)
+        gang.open = True
+        self._known[owner.uid] = _Known(self._revision, owner, value, gang)
 
     def _with_those_below(self, followed: _Followed, chain: _Chain) -> list[Event]:
         """A pod that others named as their owner before it was known."""
@@ -352,7 +395,8 @@ class OwnerChains:
             if chain.missing is None:
                 self._remember(pod.template.owner, chain, gang)
             events += self._tell(gang)
-            pod = with_template(pod, self._template(gang, pod.template))
+            followed.made = self._template(gang, pod.template)
+            pod = with_template(pod, followed.made)
         events.append(PodSeen(pod))
         if pod.phase in FINISHED:
             events += self._drop(pod.uid)
@@ -363,22 +407,23 @@ class OwnerChains:
             return (event,)
         return (event, *self._drop(event.uid))
 
-    def _drop(self, uid: str) -> list[Event]:
+    def _drop(self, uid: str) -> Iterable[Event]:
         followed = self._pods.pop(uid)
-        self._deadlines.pop(uid, None)
-        self._note(followed, _NOTHING_ABOVE)
+        below = self._below[followed.controller]
+        del below[uid]
+        if not below:
+            del self._below[followed.controller]
+        if self._deadlines:
+            self._deadlines.pop(uid, None)
+        if followed.missing:
+            self._note(followed, _NOTHING_ABOVE)
         return self._leave(followed)
 
     def _note(self, followed: _Followed, chain: _Chain) -> None:
-        """Note which owner decides for a pod, and at which one its chain breaks off."""
+        """Note at which owner the chain of a pod breaks off."""
         missing = "" if chain.missing is None else chain.missing.uid
-        if missing != followed.missing:
-            _move(self._missed, followed.pod.uid, followed.missing, missing)
-            followed.missing = missing
-        source = "" if chain.source is None else chain.source.uid
-        if source != followed.source and (source or not missing):
-            _move(self._below, followed.pod.uid, followed.source, source)
-            followed.source = source
+        _move(self._missed, followed.pod.uid, followed.missing, missing)
+        followed.missing = missing
 
     # --- gangs ---
 
@@ -387,6 +432,7 @@ class OwnerChains:
         at = template.owner
         source: GangOwner | None = None
         topology: TopologyAsk | None = None
+        none = _NOTHING_ABOVE
         for _ in range(_LONGEST):
             kind = None if at is None else self._kind(at)
             if at is None or kind is None:
@@ -401,11 +447,12 @@ class OwnerChains:
             if at is template.owner and value.selector is not None and not value.selector.matches(template.labels):
                 break
             if isinstance(value, GangOwner):
+                none = _NO_GANG_ABOVE
                 topology = topology or value.topology
                 if value.least:
                     source, topology = value, value.topology or topology
             at = value.owner
-        return _NOTHING_ABOVE if source is None else _Chain(source, topology, None, waits=False)
+        return none if source is None else _Chain(source, topology, None, waits=False)
 
     def _kind(self, owner: Owner) -> OwnerKind | None:
         return self._kinds.get((owner.api_version.rpartition("/")[0], owner.kind))
@@ -438,6 +485,7 @@ class OwnerChains:
             members = {} if gang is None else gang.members
             if gang is not None:
                 self._unlink(gang)
+                gang.open = False
             gang = self._gangs[key] = _Gang(key, source, part, chain.topology)
             gang.members = members
             for uid in members:
@@ -480,19 +528,23 @@ class OwnerChains:
                 rank = numbers_at(owner.rank_labels, template.labels, template.annotations)
             if len(gang.templates) > 2 * len(gang.members):
                 gang.templates.clear()
-            found = gang.templates[template] = with_owned(template, OwnedMember(gang.key, role, rank))
+            owned = gang.member
+            if owned.role != role or owned.rank != rank:
+                owned = gang.member = OwnedMember(gang.key, role, rank)
+            found = gang.templates[template] = with_owned(template, owned, gang.key)
         return found
 
-    def _leave(self, followed: _Followed) -> list[Event]:
+    def _leave(self, followed: _Followed) -> Iterable[Event]:
         gang, followed.gang = followed.gang, None
         if gang is None:
-            return []
+            return ()
         gang.members.pop(followed.pod.uid, None)
         if gang.members or self._gangs.get(gang.key) is not gang:
-            return []
+            return ()
+        gang.open = False
         del self._gangs[gang.key]
         self._unlink(gang)
-        return [] if gang.group is None else [ObjectGone(OWNED_KIND, gang.group.key)]
+        return () if gang.group is None else (ObjectGone(OWNED_KIND, gang.group.key),)
 
     def _unlink(self, gang: _Gang) -> None:
         of = self._gangs_of.get(gang.owner.uid)
@@ -507,16 +559,29 @@ _PLAIN = frozenset({"Job", "StatefulSet", "ReplicaSet", "Deployment", "Replicati
 
 
 def _decides(owner: GangOwner | Workload) -> tuple[object, ...]:
+    """What decides in which gang the pods below an owner are, and what they ask of the levels there."""
+    return (*_divides(owner), owner.topology) if isinstance(owner, GangOwner) else (owner.owner, owner.selector)
+
+
+def _divides(owner: GangOwner) -> tuple[object, ...]:
     """What decides in which gang the pods below an owner are."""
-    above = owner.owner, owner.selector
-    return (*above, owner.divides, owner.topology) if isinstance(owner, GangOwner) else above
+    return owner.owner, owner.selector, owner.divides
 
 
-def _move(index: dict[str, dict[str, None]], pod: str, before: str, after: str) -> None:
-    """A pod stands under another uid; empty is none."""
-    if pod in index.get(before, ()):
-        del index[before][pod]
-        if not index[before]:
-            del index[before]
+def _controller(owner: GangOwner | Workload | None) -> str:
+    """Uid of what is above an owner; empty if nothing is."""
+    return "" if owner is None or owner.owner is None else owner.owner.uid
+
+
+def _move(index: dict[str, dict[str, None]], uid: str, before: str, after: str) -> None:
+    """A pod or an owner stands under another uid; empty is none."""
+    if before == after:
+        return
+    if before:
+        at = index.get(before)
+        if at is not None and uid in at:
+            del at[uid]
+            if not at:
+                del index[before]
     if after:
-        index.setdefault(after, {})[pod] = None
+        index.setdefault(after, {})[uid] = None

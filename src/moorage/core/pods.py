@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field, fields, replace
 from operator import attrgetter
-from typing import Any
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
@@ -16,7 +15,7 @@ from moorage.core.resources import NO_REQUESTS, Requests
 from moorage.core.shareasks import ShareAsk, share_ask
 from moorage.core.taints import Toleration
 from moorage.core.topologyasks import TopologyAsk
-from moorage.core.values import dataclass
+from moorage.core.values import copier, dataclass
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -136,7 +135,7 @@ class PodTemplate:
     gang: GangKey | None = field(default=None, init=False, compare=False, repr=False)
     """The gang that the pod is in: the one that it names, whichever way, else that of its owners."""
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
-    """How many members must be placed together, if an annotation says so."""
+    """How many members of the gang that it names must be placed together, if an annotation says so."""
     share: ShareAsk | None = field(default=None, init=False, compare=False, repr=False)
     """What it asks for of devices that pods may share, in whichever words."""
     size: int = field(default=0, init=False, compare=False, repr=False)
@@ -144,14 +143,14 @@ class PodTemplate:
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", _hash_with(hash(_compared(self)), self.owned))
+        object.__setattr__(self, "_hash", hash(_compared(self)))
         object.__setattr__(self, "size", _size_of(self))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
-        if gang is None and self.owned is not None:
-            gang = self.owned.gang
-        object.__setattr__(self, "gang", gang)
         if gang is not None:
             object.__setattr__(self, "gang_size", gang_size(self.annotations))
+        elif self.owned is not None:
+            gang = self.owned.gang
+        object.__setattr__(self, "gang", gang)
         if self.annotations or self.asks:
             object.__setattr__(self, "share", share_ask(self.annotations, self.requests, self.asks))
 
@@ -165,32 +164,14 @@ class PodTemplate:
 
 
 _compared = attrgetter(*(each.name for each in fields(PodTemplate) if each.compare and each.name != "owned"))
-"""The fields of a template that make it equal to another, without what others say about it."""
-_all = attrgetter(*(each.name for each in fields(PodTemplate)))
-_PUT: dict[str, Callable[[PodTemplate, object], None]] = {
-    each.name: getattr(PodTemplate, each.name).__set__ for each in fields(PodTemplate)
-}
-_PUTS = tuple(_PUT.values())
-"""How the fields of a template that is being made are set; in the order of `_all`."""
+"""The fields of a template that its hash is made of: all that count for equality, but for what others say of it."""
 
 
-def _hash_with(alone: int, owned: OwnedMember | None) -> int:
-    return alone if owned is None else hash((alone, owned))
+with_owned: Callable[[PodTemplate, OwnedMember, GangKey], PodTemplate] = copier(PodTemplate, "owned", "gang")
+"""The template of a pod that names no gang, with the one that follows from its owners.
 
-
-def with_owned(template: PodTemplate, owned: OwnedMember) -> PodTemplate:
-    """The template of a pod that names no gang, with the one that follows from its owners.
-
-    What was computed from the other fields stays true, and is not computed again: many a pod has a template of its own.
-    """
-    made = object.__new__(PodTemplate)
-    for put, value in zip(_PUTS, _all(template), strict=True):
-        put(made, value)
-    _PUT["owned"](made, owned)
-    _PUT["gang"](made, owned.gang)
-    _PUT["gang_size"](made, gang_size(template.annotations))
-    _PUT["_hash"](made, _hash_with(hash(template), owned))
-    return made
+What was computed from the other fields stays true, and is not computed again: many a pod has a template of its own.
+"""
 
 
 def _size_of(template: PodTemplate) -> int:
@@ -275,20 +256,17 @@ def names_claim(template: PodTemplate, key: str) -> bool:
     return any(f"{template.namespace}/{name}" == key for name in named_claims(template))
 
 
-def with_template(pod: Pod, template: PodTemplate) -> Pod:
-    """The pod with another template; `replace` takes several times as long."""
-    uid, name, *others = _but_template(pod)
-    return Pod(uid, name, template, *others)
-
-
-_but_template: Callable[[Pod], tuple[Any, ...]] = attrgetter(
-    *(each.name for each in fields(Pod) if each.name != "template")
-)
+with_template: Callable[[Pod, PodTemplate], Pod] = copier(Pod, "template")
+"""The pod with another template."""
 
 
 def on_node(pod: Pod, node: str) -> Pod:
     """The pod as it is known once it has been bound."""
-    return replace(pod, node=node, nominated_node=None, gates=(), scheduled_condition=None, scheduled_s=None)
+    made: Pod = _copy_bound(pod, node, None, (), None, None)
+    return made
+
+
+_copy_bound = copier(Pod, "node", "nominated_node", "gates", "scheduled_condition", "scheduled_s")
 
 
 def as_pending(pod: Pod) -> Pod:

@@ -26,6 +26,10 @@ class Operator(StrEnum):
     LT = "Lt"
 
 
+_IN, _NOT_IN, _EXISTS, _DOES_NOT_EXIST, *_ = Operator
+"""A member costs more to look up in its class than a comparison does."""
+
+
 def parse_label_integer(text: str) -> int | None:
     """The 64-bit integer that Gt and Lt compare, or None where the text is not one."""
     if not _INTEGER.match(text):
@@ -44,15 +48,15 @@ class Requirement:
 
     def matches_value(self, value: str | None) -> bool:
         """Whether a label with this value satisfies the condition; None means that the label is absent."""
-        match self.operator:
-            case Operator.IN:
-                return value is not None and value in self.values
-            case Operator.NOT_IN:
-                return value is None or value not in self.values
-            case Operator.EXISTS:
-                return value is not None
-            case Operator.DOES_NOT_EXIST:
-                return value is None
+        operator = self.operator
+        if operator is _IN:
+            return value is not None and value in self.values
+        if operator is _NOT_IN:
+            return value is None or value not in self.values
+        if operator is _EXISTS:
+            return value is not None
+        if operator is _DOES_NOT_EXIST:
+            return value is None
         if value is None or len(self.values) != 1:
             return False
         number, bound = parse_label_integer(value), parse_label_integer(self.values[0])

@@ -17,7 +17,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["copier", "dataclass"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -59,6 +59,19 @@ def _with_stand_ins(cls: type, *, frozen: bool = False, eq: bool = True, **optio
         made.__setstate__ = _restore
     result: type = made
     return result
+
+
+def copier(cls: Any, *changed: str) -> Callable[..., Any]:
+    """Make a function that copies a frozen value with slots, and takes the fields named here from its arguments.
+
+    Nothing is computed again: `__post_init__` is not called. It takes a fraction of the time of `dataclasses.replace`.
+    """
+    names: dict[str, Any] = {"_new": object.__new__, "_cls": cls}
+    body = ["made = _new(_cls)"]
+    for field in dataclasses.fields(cls):
+        names[f"_set_{field.name}"] = getattr(cls, field.name).__set__
+        body.append(f"_set_{field.name}(made, {field.name if field.name in changed else f'value.{field.name}'})")
+    return _compiled("copy", ["value", *changed], [*body, "return made"], names)
 
 
 def _stand_in(cls: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.core.limits import WORKLOAD_ROLES
 from moorage.framework.workloadkinds import is_path
-from moorage.wire.errors import FieldError, join_path
+from moorage.wire.errors import FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire
 from moorage.wire.whole import whole
 
@@ -31,7 +31,6 @@ class PathEntry(NamedTuple):
     """A part of an object that a path leads to."""
 
     value: Any
-    path: str
     key: str
     """In the innermost map on the way; empty if there is none."""
 
@@ -63,7 +62,8 @@ class Paths:
         fields = {name: _type_of(branch, kind) for name, branch in tree.items()}
         self.struct = _struct(kind, {"metadata": MetadataWire, **fields}, required="metadata")
 
-    def one(self, root: Any, path: str) -> Any:
+    @staticmethod
+    def one(root: Any, path: str) -> Any:
         """What stands at a path without lists and maps; None if nothing does."""
         at = root
         for name in _names(path):
@@ -72,26 +72,46 @@ class Paths:
             at = getattr(at, name, None)
         return at
 
-    def all(self, root: Any, path: str) -> Iterator[PathEntry]:
+    @staticmethod
+    def all(root: Any, path: str) -> list[PathEntry]:
         """Everything that stands where a path leads to."""
-        entries = [PathEntry(root, "", "")]
-        for step in steps_of(path):
-            entries = [found for entry in entries for found in _below(entry, step)]
+        plain, *steps = _stages(path)
+        at = Paths.one(root, plain) if plain else root
+        if at is None:
+            return []
+        entries = [PathEntry(at, "")]
+        for step in steps:
+            entries = [found for entry in entries for found in _below(entry, step, path)]
             whole(entries, WORKLOAD_ROLES, path)
-        return (entry for entry in entries if entry.value is not None)
+        return entries
 
 
-def _below(entry: PathEntry, step: str) -> Iterable[PathEntry]:
-    value, path, key = entry
-    if value is None:
-        return ()
+def _below(entry: PathEntry, step: str, path: str) -> Iterable[PathEntry]:
+    """What is not there is left out."""
+    value, key = entry
     if step == _LIST:
         whole(value, WORKLOAD_ROLES, path)
-        return [PathEntry(each, f"{path}[{index}]", key) for index, each in enumerate(value)]
+        return [PathEntry(each, key) for each in value if each is not None]
     if step == _MAP:
         whole(value, WORKLOAD_ROLES, path)
-        return [PathEntry(each, join_path(path, name), name) for name, each in sorted(value.items())]
-    return (PathEntry(getattr(value, _name(step), None), join_path(path, step), key),)
+        return [PathEntry(each, name) for name, each in sorted(value.items()) if each is not None]
+    found = Paths.one(value, step)
+    return () if found is None else (PathEntry(found, key),)
+
+
+@lru_cache(_KEPT)
+def _stages(path: str) -> tuple[str, ...]:
+    """A path to its first list or map, which may be empty; then lists, maps and paths in turn."""
+    stages = [""]
+    for step in steps_of(path):
+        if step in (_LIST, _MAP):
+            stages.append(step)
+        elif stages[-1] in ("", _LIST, _MAP):
+            stages += [step] if stages[-1] else ()
+            stages[-1] = step
+        else:
+            stages[-1] += f".{step}"
+    return tuple(stages)
 
 
 @lru_cache(_KEPT)

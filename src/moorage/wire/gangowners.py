@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from moorage.core.frozen import FrozenDict
-from moorage.core.gangowners import GANG_ANNOTATION, GangOwner
+from moorage.core.gangowners import GANG_ANNOTATION, NONE_LATER, GangOwner
 from moorage.core.topologyasks import SubGroup
 from moorage.wire.errors import REFUSALS, FieldError, explain
 from moorage.wire.fieldpaths import FLAG, LIST, NODE, NUMBER, TEXT, TEXTS, PathEntry, Paths
@@ -20,6 +20,8 @@ from moorage.wire.workloadrows import CountedPods, WorkloadRow
 DEFAULT_NAMESPACE = "default"
 _MOST = 1_000_000_000
 _DIGITS = 9
+_KEPT = 1024
+"""Factors are those of the table and of configurations; more than these are split again."""
 
 
 class _Role(NamedTuple):
@@ -68,8 +70,9 @@ def _leaves(row: WorkloadRow) -> dict[str, Any]:
     return found
 
 
-def _alternatives(factor: str) -> list[str]:
-    return factor.replace("&", "|").split("|")
+@lru_cache(_KEPT)
+def _alternatives(factor: str) -> tuple[str, ...]:
+    return tuple(factor.replace("&", "|").split("|"))
 
 
 def _read(row: WorkloadRow, paths: Paths, wire: Any) -> GangOwner:
@@ -77,12 +80,12 @@ def _read(row: WorkloadRow, paths: Paths, wire: Any) -> GangOwner:
     annotations = metadata.annotations or {}
     least, led = 0, False
     subgroups: tuple[SubGroup, ...] = ()
-    later: FrozenDict[str, int] = FrozenDict()
+    later = NONE_LATER
     if _is_gang(row, annotations):
         led = _is_led(row, paths, wire, annotations)
         each = any(paths.one(wire, path) == value for path, value in row.each_if.items())
         roles = list(_roles(row, paths, wire, led))
-        later = FrozenDict({role.name: role.pods for role in roles if role.pods and (role.after or each)})
+        later = _later(roles, each)
         least = _least(row, paths, wire, annotations, [role for role in roles if role.name not in later])
         subgroups = _subgroups(row, roles)
     leader = row.leader if led else None
@@ -100,9 +103,15 @@ def _read(row: WorkloadRow, paths: Paths, wire: Any) -> GangOwner:
         split_label=row.split_label,
         leader=leader,
         topology=ask_of(annotations) if annotations else None,
-        done=min(sum(entry.value for path in row.done for entry in paths.all(wire, path)), _MOST),
+        done=min(sum([entry.value for path in row.done for entry in paths.all(wire, path)]), _MOST),
         created_s=epoch_s(metadata.creation_timestamp) or 0.0,
     )
+
+
+def _later(roles: list[_Role], each: bool) -> FrozenDict[str, int]:
+    """The roles that are gangs of their own; `each`: all of them are."""
+    found = {role.name: role.pods for role in roles if role.pods and (role.after or each)}
+    return FrozenDict(found) if found else NONE_LATER
 
 
 def _is_gang(row: WorkloadRow, annotations: Mapping[str, str]) -> bool:
@@ -146,6 +155,8 @@ def _role_name(paths: Paths, members: CountedPods, entry: PathEntry) -> str:
 
 def _entry_is_led(row: WorkloadRow, paths: Paths, members: CountedPods, entry: PathEntry) -> bool:
     annotations: Mapping[str, str] = (members.annotations and paths.one(entry.value, members.annotations)) or {}
+    if not annotations:
+        return False
     return any(_has(annotations, path[1:], row.led_unless) for path in row.led_if if path.startswith("@"))
 
 
@@ -157,11 +168,12 @@ def _is_later(row: WorkloadRow, paths: Paths, wire: Any, name: str) -> bool:
 def _product(paths: Paths, entry: PathEntry, factors: tuple[str, ...]) -> int:
     product = 1
     for factor in factors:
-        given = [paths.one(entry.value, path) for path in _alternatives(factor)]
-        numbers = [max(number, 0) for number in given if number is not None]
-        if numbers:
-            first = next(filter(None, numbers), 0)
-            product *= min(numbers) if "&" in factor else first
+        numbers = [paths.one(entry.value, path) for path in _alternatives(factor)]
+        if len(numbers) > 1:
+            numbers = [max(number, 0) for number in numbers if number is not None]
+            numbers = [min(numbers) if "&" in factor else next(filter(None, numbers), 0)] if numbers else [None]
+        if numbers[0] is not None:
+            product *= max(numbers[0], 0)
     return min(product, _MOST)
 
 
@@ -181,5 +193,5 @@ def _least(row: WorkloadRow, paths: Paths, wire: Any, annotations: Mapping[str, 
 def _subgroups(row: WorkloadRow, roles: list[_Role]) -> tuple[SubGroup, ...]:
     """How many of each role at least, where not all pods are needed."""
     if row.elastic:
-        return tuple(SubGroup(role.name, least=role.pods) for role in roles if role.pods and len(roles) > 1)
-    return tuple(SubGroup(role.name, least=role.least) for role in roles if role.least)
+        return tuple([SubGroup(role.name, least=role.pods) for role in roles if role.pods and len(roles) > 1])
+    return tuple([SubGroup(role.name, least=role.least) for role in roles if role.least])
