@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from moorage.core import deviceanswers
 from moorage.core.allocated import Pick, allocations_of, unnamed
 from moorage.core.allocating import Search
 from moorage.core.claims import DeviceChoice, DeviceConfig, DeviceRequest, ResourceClaim
@@ -65,6 +67,37 @@ def test_what_was_found_is_kept_until_something_else_of_it_is_in_use() -> None:
     assert names(answers.picks(state, (other,), b)) == ["b/d0"]
     assert asked(answers, state, other) == [FITS, FITS]
     assert names(answers.picks(state, (one,), a)) == ["a/d1"]
+
+
+def kept(answers: DeviceAnswers) -> int:
+    """Of how many searches it is known what they found."""
+    return sum(len(column.picks) for column in answers._columns.values())
+
+
+def test_what_was_found_goes_with_what_the_node_sees() -> None:
+    """Nodes and their slices that are gone leave nothing behind."""
+    state, answers = cluster(), DeviceAnswers()
+    assert asked(answers, state, make_resource_claim("one")) == [FITS, FITS]
+    assert kept(answers) == 2
+    state.remove_object("ResourceSlice", "b")
+    state.remove_node("b")
+    only = np.array([state.row_of("a")], dtype=np.intp)
+    answers.get(state, (make_resource_claim("one"),), only, lambda search: search.run(1 << 20))
+    assert kept(answers) == 1
+
+
+def test_what_was_found_is_kept_of_the_latest_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that were asked for longest ago nothing is left, and the answers stay."""
+    monkeypatch.setattr(deviceanswers, "_KEPT_PICKS", 4)
+    state, answers = cluster(), DeviceAnswers()
+    sorts = [make_resource_claim("one", DeviceChoice(device_class="gpu", count=count)) for count in (1, 2, 3)]
+    for claim in sorts:
+        assert asked(answers, state, claim) == [FITS, FITS]
+        assert kept(answers) <= 4
+    a, b = rows(state)
+    assert [answers.picks(state, (sorts[0],), row) for row in (a, b)] == [None, None]
+    assert names(answers.picks(state, (sorts[2],), a)) == ["a/d0", "a/d1", "net/card"]
+    assert asked(answers, state, sorts[0]) == [FITS, FITS]
 
 
 def test_nothing_is_kept_where_nothing_was_found() -> None:

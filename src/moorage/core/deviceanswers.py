@@ -28,7 +28,7 @@ NOT_KNOWN, FITS, NONE, INVALID = -1, 0, 1, 2
 _KEPT_SHAPES = 64
 """Of how many sorts of claims answers are kept."""
 _KEPT_PICKS = 16_384
-"""Of how many searches it is kept which devices they found."""
+"""Of how many searches it is kept which devices they found; the sort of claims that was seen longest ago goes first."""
 
 _Asked = Sequence[tuple[object, object]]
 Finish = Callable[[Search], bool | None]
@@ -40,12 +40,10 @@ class DeviceAnswers:
 
     def __init__(self) -> None:
         self._columns: OrderedDict[Hashable, _Column] = OrderedDict()
-        self._begun = 0
-        """How many columns were begun."""
-        self._latest: tuple[_Asked, int, _Column] = ([], -1, _Column(0))
+        self._latest: tuple[_Asked, int, _Column] = ([], -1, _Column())
         """What was asked for last, by no claim in particular; version of classes; column."""
-        self._picks: dict[tuple[int, int], tuple[Pick, ...]] = {}
-        """Number of a column and view -> what the latest search found; it counts while the answer does."""
+        self._picks = 0
+        """Of how many searches the columns have what was found, or of fewer; counted when that may be too many."""
         self._state: ClusterState | None = None
         self._views: Ints = np.zeros(0, dtype=np.int64)
         """Row -> its view, int64[capacity]."""
@@ -81,18 +79,24 @@ class DeviceAnswers:
         return found
 
     def _keep(self, column: _Column, view: int, search: Search) -> None:
-        key = (column.number, view)
-        self._picks.pop(key, None)
-        if len(self._picks) >= _KEPT_PICKS:
-            del self._picks[next(iter(self._picks))]
-        self._picks[key] = search.picks()
+        """Keep what a search found, with the answer: it is forgotten with that, and with its column."""
+        if self._picks >= _KEPT_PICKS:
+            self._picks = sum(len(each.picks) for each in self._columns.values())
+            if self._picks >= _KEPT_PICKS:
+                eldest = next(each for each in self._columns.values() if each.picks)
+                half = [*eldest.picks][: (len(eldest.picks) + 1) // 2]
+                for old in half:
+                    del eldest.picks[old]
+                self._picks -= len(half)
+        column.picks[view] = search.picks()
+        self._picks += 1
 
     def picks(self, state: ClusterState, claims: Sequence[ResourceClaim], row: int) -> tuple[Pick, ...] | None:
         """The devices that `get` has found on a row; None if they are not known any more."""
         (view,) = self._views_of(state, np.array([row], dtype=np.intp)).tolist()
         column = self._column(state, claims)
         column.catch_up(state.devices.views)
-        return self._picks.get((column.number, view)) if column.values[0, view] == FITS else None
+        return column.picks.get(view)
 
     def _views_of(self, state: ClusterState, rows: Rows) -> Ints:
         views = state.devices.views
@@ -123,8 +127,7 @@ class DeviceAnswers:
         key = _shape(claims, state.objects.get(DEVICE_CLASS, {}))
         found = self._columns.get(key)
         if found is None:
-            self._begun += 1
-            found = self._columns[key] = _Column(self._begun)
+            found = self._columns[key] = _Column()
             if len(self._columns) > _KEPT_SHAPES:
                 self._columns.popitem(last=False)
         else:
@@ -135,10 +138,9 @@ class DeviceAnswers:
 class _Column:
     """The answers for claims that ask for the same."""
 
-    __slots__ = ("_position", "begun", "number", "timeouts", "values")
+    __slots__ = ("_position", "begun", "picks", "timeouts", "values")
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self.values: Ints = np.zeros((2, 0), dtype=np.int64)
         """Answers and points by view, int64[2, views]."""
         self._position = -1
@@ -146,6 +148,8 @@ class _Column:
         """Searches that did not end, by view."""
         self.timeouts: dict[int, str] = {}
         """What was said of those that took too long."""
+        self.picks: dict[int, tuple[Pick, ...]] = {}
+        """Which devices were found, by view, as far as they are kept."""
 
     def catch_up(self, views: DeviceViews) -> None:
         """Forget the answers about views that have changed."""
@@ -157,8 +161,11 @@ class _Column:
             self.values[:] = NOT_KNOWN
             self.begun.clear()
             self.timeouts.clear()
+            self.picks.clear()
         elif changed:
             self.values[0, changed] = NOT_KNOWN
+            for view in changed:
+                self.picks.pop(view, None)
             for view in changed if self.begun or self.timeouts else ():
                 self.begun.pop(view, None)
                 self.timeouts.pop(view, None)

@@ -1,8 +1,8 @@
 """What nodes see of devices: slices by the nodes that they concern, and the pools that they add up to.
 
 Nodes that the same slices concern share one view. Views are numbered; a number is used again once its view is gone.
-Answers about views are kept outside: `log` has the views of which something else is in use or that are new, `node_log`
-the nodes that have to be asked about again. No question looks at all slices of a cluster.
+Answers about views are kept outside: `log` has the views of which something else is in use or that are new or gone,
+`node_log` the nodes that have to be asked about again. No question looks at all slices of a cluster.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DeviceViews:
         self._of_pool: dict[PoolId, dict[int, None]] = {}
         self._free: list[int] = []
         self.log: ChangeLog[int] = ChangeLog()
-        """Views that are new, or of which something else is in use."""
+        """Views that are new or gone, or of which something else is in use."""
         self.node_log: ChangeLog[str] = ChangeLog()
         """Nodes whose view has changed."""
         self.own_log: ChangeLog[str] = ChangeLog()
@@ -122,6 +122,7 @@ class DeviceViews:
     def _drop(self, number: int) -> None:
         view = self._views.pop(number)
         self._free.append(number)
+        self.log.append(number)
         del self._by_key[view.key]
         for pool in view.pool_ids:
             forget(self._of_pool, pool, number)
