@@ -6,7 +6,7 @@ the queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, auto
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -163,15 +163,16 @@ def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
 
 def group_object(state: ClusterState, key: GangKey) -> PodGroup | None:
     """The PodGroup of a gang, of the kind that its members name."""
+    objects = state.objects
     for kind in _KINDS_BY[key.by]:
-        known = state.objects.get(kind)
-        found = known.get(key.object_key) if known else None
-        if isinstance(found, PodGroup):
-            return found
+        if known := objects.get(kind):
+            found = known.get(key.object_key)
+            if isinstance(found, PodGroup):
+                return found
     return None
 
 
-def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> GangTerms | None:
+def terms_of(state: ClusterState, key: GangKey, waiting: Collection[Pod] = ()) -> GangTerms | None:
     """What holds for a gang; None while its PodGroup object is missing. `waiting` are members that have no node."""
     group = group_object(state, key)
     if group is not None:
@@ -179,7 +180,8 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
     if key.by not in SELF_SIZED:
         return None
     templates = [pod.template for pod in waiting]
-    templates += [record.pod.template for record in state.gangs.standing(key).values()]
+    if standing := state.gangs.standing(key):
+        templates += [record.pod.template for record in standing.values()]
     said = [template.gang_size for template in templates if template.gang_size is not None]
     return GangTerms(max(said)) if said else GangTerms(_desired(state, key, set(templates)), estimated=True)
 

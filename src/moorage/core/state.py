@@ -9,7 +9,7 @@ Invariants (`moorage.core.invariants.check_invariants` compares them with a reco
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum, auto
 from itertools import repeat
 from typing import Any, TypeVar
@@ -104,8 +104,7 @@ class ClusterState:
         self.seed, self.undo = seed, Undo()
         """Where changes note how to take them back while a statement is open."""
         self.capacity = _FIRST_CAPACITY
-        self.resources = ResourceColumns(self.capacity)
-        self.labels = LabelColumns(self.capacity)
+        self.resources, self.labels = ResourceColumns(self.capacity), LabelColumns(self.capacity)
         self.taints = TaintColumn(self.capacity)
         self.ports, self.images = PortIndex(), ImageIndex()
         self.domains, self.topologies = Domains(), TopologyTrees()
@@ -134,6 +133,8 @@ class ClusterState:
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._records: dict[str, PodRecord] = {}
+        self.record: Callable[[str], PodRecord | None] = self._records.get
+        """The pod with a uid, if it stands on a node; several times per decision, hence without a call of ours."""
         self._on_row: list[dict[str, PodRecord]] = [{} for _ in range(self.capacity)]
         self._homeless: dict[str, dict[str, PodRecord]] = {}
         self._wanting: dict[str, PodRecord] = {}
@@ -201,10 +202,6 @@ class ClusterState:
     def node_names(self) -> list[str]:
         """Names of all living nodes, in no particular order."""
         return list(self._row_of)
-
-    def record(self, uid: str) -> PodRecord | None:
-        """The pod with this uid, if it stands on a node."""
-        return self._records.get(uid)
 
     def records(self) -> list[PodRecord]:
         """All pods that stand on nodes."""

@@ -37,6 +37,8 @@ else:
 
 _OPTIONS = {"slots", "frozen", "eq", "kw_only", "weakref_slot"}
 _ABSENT = object()
+_LITERALS: dict[Any, str] = {list: "[]", dict: "{}"}
+"""What makes the same as a default factory, sooner."""
 
 
 def _with_stand_ins(cls: type, *, frozen: bool = False, eq: bool = True, **options: bool) -> type:
@@ -112,7 +114,8 @@ def _assignment(cls: Any, field: Field[Any], names: dict[str, Any]) -> str:
     name = field.name
     value = name
     if field.default_factory is not MISSING:
-        value = f"_make_{name}() if {name} is _ABSENT else {name}" if field.init else f"_make_{name}()"
+        made = _LITERALS.get(field.default_factory, f"_make_{name}()")
+        value = f"{made} if {name} is _ABSENT else {name}" if field.init else made
     elif not field.init:
         if field.default is MISSING:
             return "pass"

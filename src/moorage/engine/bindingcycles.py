@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from types import NoneType
 from typing import TypeAlias
@@ -29,6 +29,7 @@ _KEPT_WAITS = 4096
 PLACES = 512
 """How many binds may be in flight. A namespace may take another place while it has fewer than are left: half of them
 if it is alone, a third each if there are two. So there is always one left for another namespace."""
+_HALF = PLACES // 2
 
 
 _WENT_ON: tuple[Sequence[Command], Status | None] = ((), None)
@@ -153,6 +154,8 @@ class BindingCycles:
 
     def __init__(self) -> None:
         self._cycles: dict[str, BindingCycle] = {}
+        self.get: Callable[[str], BindingCycle | None] = self._cycles.get
+        """The binding cycle of a pod, by uid."""
         self._held: dict[str, BindingCycle] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         """Deadlines of pods that are held, by uid."""
@@ -188,7 +191,7 @@ class BindingCycles:
     @property
     def untouched(self) -> int:
         """How many more binds may be ordered before `room` could be 0 for any namespace."""
-        return PLACES // 2 - self._taken
+        return _HALF - self._taken
 
     @property
     def _taken(self) -> int:
@@ -217,10 +220,6 @@ class BindingCycles:
         """All binding cycles."""
         return self._cycles.values()
 
-    def get(self, uid: str) -> BindingCycle | None:
-        """The binding cycle of a pod."""
-        return self._cycles.get(uid)
-
     def add(self, binding: BindingCycle) -> None:
         """A binding cycle starts."""
         self._cycles[binding.entry.pod.uid] = binding
@@ -234,12 +233,12 @@ class BindingCycles:
         if binding is None:
             return None
         if binding.entry.state is BINDING:
-            namespace = binding.entry.pod.template.namespace
-            left = self._posted[namespace] - 1
+            namespace, posted = binding.entry.pod.template.namespace, self._posted
+            left = posted[namespace] - 1
             if left:
-                self._posted[namespace] = left
+                posted[namespace] = left
             else:
-                del self._posted[namespace]
+                del posted[namespace]
             if self._beyond:
                 self._pass_on_place(namespace)
         if binding.waits_since_s is not None:
@@ -248,8 +247,8 @@ class BindingCycles:
 
     def note(self, binding: BindingCycle) -> None:
         """File the binding cycle by its state. Must be called once for every state."""
-        uid = binding.entry.pod.uid
-        state = binding.entry.state
+        entry = binding.entry
+        uid, state = entry.pod.uid, entry.state
         if binding.waits_since_s is not None and state is not PERMIT:
             self._end_wait(binding, Code.SUCCESS)
         if binding.held_by is not None:
@@ -261,9 +260,9 @@ class BindingCycles:
         elif self._ready:
             self._ready.pop(uid, None)
         if state is BINDING:
-            namespace = binding.entry.pod.template.namespace
-            self._posted[namespace] = self._posted.get(namespace, 0) + 1
-            if len(self._cycles) > PLACES // 2 and self.room(namespace) < -1:  # with fewer there is room
+            namespace, posted = entry.pod.template.namespace, self._posted
+            posted[namespace] = posted.get(namespace, 0) + 1
+            if len(self._cycles) > _HALF and self.room(namespace) < -1:  # with fewer there is room
                 self._beyond[namespace] = self._beyond.get(namespace, 0) + 1
 
     def _pass_on_place(self, namespace: str) -> None:
@@ -294,6 +293,7 @@ class BindingCycles:
 
     def tidy(self) -> None:
         """Rebuild deadlines and interests from the pods that are held."""
+        self.get = self._cycles.get
         self._deadlines, self._interests, self._wakes = Deadlines(), Interests(), What(0)
         for uid, binding in self._held.items():
             if binding.held_by is not None:

@@ -117,7 +117,7 @@ class EngineContext:
 
     def responsible(self, pod: Pod) -> Runner:
         """The same for a pod in the queue, which always has one."""
-        runner = self.runner_of(pod)
+        runner = self.runners.get(pod.template.scheduler_name, self.fallback)
         if runner is None:
             raise LookupError(f"no profile has the scheduler name {pod.template.scheduler_name}")
         return runner

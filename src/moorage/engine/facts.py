@@ -264,9 +264,9 @@ REBUILT: Mapping[type, frozenset[str]] = {
         ]
     ),
     StaleGangs: frozenset(["_context"]),
-    SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
+    SchedulingQueue: frozenset(["get", "key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
-    BindingCycles: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
+    BindingCycles: frozenset(["get", "waited", "_deadlines", "_interests", "_wakes"]),
     Evictor: frozenset(["_state", "_queue", "_sides"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),

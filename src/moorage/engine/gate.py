@@ -32,8 +32,9 @@ def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
             answer = plugin.pre_enqueue(pod)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             answer = faults.note(plugin, "pre_enqueue", error)
-        if answer is not None:
-            answer = faults.check(plugin, "pre_enqueue", answer, Status)
+        if answer is None:
+            continue
+        answer = faults.check(plugin, "pre_enqueue", answer, Status)
         if answer is not None and answer.code is not Code.SUCCESS:
             return Status(answer.code, answer.reasons, plugin.name)
     return None

@@ -103,11 +103,11 @@ class Placing:
                 answer = self._context.faults.note(plugin, "bind", error)
             if type(answer) is not Bind:  # nearly always it is
                 answer = self._context.faults.check(plugin, "bind", answer, *_BIND_ANSWERS)
-            if isinstance(answer, Status):
-                if answer.code is Code.SKIP:
-                    continue
-                self.bring_back(binding, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
-                return
+                if isinstance(answer, Status):
+                    if answer.code is Code.SKIP:
+                        continue
+                    self.bring_back(binding, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
+                    return
             annotating = binding.runner.plugins.annotating
             if annotating and isinstance(answer, Bind):
                 answer = self._annotated(answer, annotating, binding)

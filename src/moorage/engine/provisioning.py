@@ -80,6 +80,8 @@ class Provisioning:
 
     def concern(self, key: GangKey) -> None:
         """Something happened to a gang: look whether those that wait still need what was asked for."""
+        if not self._state.objects.get(PROVISIONING_REQUEST):
+            return
         if self._request_of(key) is not None and self._context.queue.gang(key) is not None:
             self._concerned[key] = None
 

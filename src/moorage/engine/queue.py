@@ -16,9 +16,9 @@ Every operation costs O(log pods); heaps hold stale items, recognised by a ticke
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import field
+from heapq import heappop, heappush
 from typing import Any
 
 from moorage.core.membership import GangKey
@@ -102,6 +102,8 @@ class SchedulingQueue:
     backoff: Backoff = Backoff()
     pacing: Pacing = field(default_factory=lambda: Pacing(lambda _: 1))
     _pods: dict[str, QueuedPod] = field(default_factory=dict)
+    get: Callable[[str], QueuedPod | None] = field(init=False)
+    """A pod by uid, in flight or waiting."""
     _gangs: dict[str, Unit] = field(default_factory=dict)
     """By `gang_uid`."""
     _by_key: dict[GangKey, Unit] = field(default_factory=dict)
@@ -120,6 +122,9 @@ class SchedulingQueue:
     shared: SharedOrder | None = None
     """The order of units that belong to queues; None while there are no queues."""
 
+    def __post_init__(self) -> None:
+        self.get = self._pods.get
+
     def __len__(self) -> int:
         return len(self._pods)
 
@@ -127,10 +132,6 @@ class SchedulingQueue:
     def quiet(self) -> bool:
         """Whether no pod waits for a change."""
         return not self._by_plugin
-
-    def get(self, uid: str) -> QueuedPod | None:
-        """A pod, in flight or waiting."""
-        return self._pods.get(uid)
 
     def gang(self, key: GangKey) -> Unit | None:
         """A gang that has waiting members."""
@@ -290,7 +291,7 @@ class SchedulingQueue:
         self.pacing.begin(now, untouched)
         for item in (*self._postponed, *self.pacing.admitted(now)):
             if self.shared is None or not self.shared.takes(item[2]):
-                heapq.heappush(self._active, item)
+                heappush(self._active, item)
         self._postponed.clear()
 
     def pop_slow(self, now: float) -> Unit | None:
@@ -306,7 +307,7 @@ class SchedulingQueue:
         """Move pods whose backoff or time as unschedulable is over."""
         for heap in (self._backing_off, self._after_error) if self._backing_off or self._after_error else ():
             while heap and (heap[0][0] <= now or _stale(heap[0])):
-                _, _, ticket, unit = heapq.heappop(heap)
+                _, _, ticket, unit = heappop(heap)
                 if unit.ticket == ticket:
                     self._push_active(unit, now, WAITED)
                     _count(self.arrivals.active, len(unit.members), WAITED)
@@ -320,7 +321,7 @@ class SchedulingQueue:
         times = [self._flush_s] if self._flush_s is not None else []
         for heap in (self._backing_off, self._after_error):
             while heap and _stale(heap[0]):
-                heapq.heappop(heap)
+                heappop(heap)
             if heap:
                 times.append(heap[0][0])
         return min(times) if times else None
@@ -328,15 +329,16 @@ class SchedulingQueue:
     def ready(self) -> bool:
         """Whether `pop` would find a unit without time passing."""
         while self._active and self._active[0][2].ticket != self._active[0][1]:
-            heapq.heappop(self._active)
+            heappop(self._active)
         while self._backing_off and _stale(self._backing_off[0]):
-            heapq.heappop(self._backing_off)
+            heappop(self._backing_off)
         if self.shared is not None and self.shared.peek() is not None:
             return True
         return bool(self._active or self._postponed or (self._backing_off and not self.pacing.ready()))
 
     def tidy(self) -> None:
         """Drop stale items of the heaps; what comes out, and in which order, stays the same."""
+        self.get = self._pods.get
         for heap in (self._backing_off, self._after_error):
             heap[:] = sorted((item for item in heap if not _stale(item)), key=lambda item: item[:3])
         active = [item for item in self._active if item[2].ticket == item[1]]
@@ -482,11 +484,12 @@ class SchedulingQueue:
 
     def _push_active(self, unit: Unit, now: float, why: str) -> None:
         unit.move(ACTIVE, now, why)
-        self._tickets = unit.ticket = self._tickets + 1
+        self._tickets = ticket = unit.ticket = self._tickets + 1
         if self.shared is not None and self.shared.takes(unit):
             return
-        heapq.heappush(self._active, (self.key(unit), unit.ticket, unit))
-        if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
+        active = self._active
+        heappush(active, (self.key(unit), ticket, unit))
+        if len(active) > 2 * len(self._pods) + _FEW_STALE:
             self.tidy()  # a standby never pops, and would keep every pod that has come and gone
 
     def _back_off(self, unit: Unit, now: float, why: str) -> None:
@@ -494,7 +497,7 @@ class SchedulingQueue:
         key = self.key(unit)
         heap = self._after_error if _is_patient(unit) else self._backing_off
         self._tickets = unit.ticket = self._tickets + 1
-        heapq.heappush(heap, (unit.backoff_until_s, key, unit.ticket, unit))
+        heappush(heap, (unit.backoff_until_s, key, unit.ticket, unit))
 
     def _park(self, unit: Unit, now: float) -> None:
         _count(self.arrivals.unschedulable, len(unit.members), FAILED)
@@ -530,11 +533,11 @@ class SchedulingQueue:
     def _pop_active(self, now: float) -> Unit | None:
         active, pacing, shared = self._active, self.pacing, self.shared
         while active or shared is not None:
-            item = heapq.heappop(active) if shared is None else self._next_of_both(shared)
+            item = heappop(active) if shared is None else self._next_of_both(shared)
             if item is None:
                 return None
-            unit = item[2]
-            if unit.ticket != item[1]:
+            _, ticket, unit = item
+            if unit.ticket != ticket:
                 continue
             if pacing.untouched > 0:
                 pacing.untouched -= 1
@@ -549,15 +552,15 @@ class SchedulingQueue:
         """The next unit with queues and without: by priority, then age."""
         active = self._active
         while active and active[0][2].ticket != active[0][1]:
-            heapq.heappop(active)
+            heappop(active)
         if active and ((key := shared.peek()) is None or active[0][0] <= key):
-            return heapq.heappop(active)
+            return heappop(active)
         return shared.pop()
 
     def _pop_backing_off(self, now: float) -> Unit | None:
         """With nothing active, the first pod in backoff that did not fail by error."""
         while self._backing_off:
-            _, key, ticket, unit = heapq.heappop(self._backing_off)
+            _, key, ticket, unit = heappop(self._backing_off)
             if unit.ticket != ticket:
                 continue
             _count(self.arrivals.active, len(unit.members), HASTY)

@@ -338,7 +338,7 @@ class Recovery:
 
     def unschedulable(self, gang: Unit, message: str, turn: Turn) -> None:
         """Write into the group's condition that there is no room, unless the gang has begun to start."""
-        terms = terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
+        terms = terms_of(self._state, gang.key, [entry.pod for entry in gang.members.values()])
         if terms is None or terms.group is None or terms.group.scheduled or not gang.members:
             return
         if self._told.get(gang.key) == message or gang.key in self._gang_bindings:

@@ -409,16 +409,16 @@ class Trial:
         Even if it cannot be enough any more, one member of every kind is tried, to find the plugins that reject it.
         """
         placement = GangPlacement() if last is None else GangPlacement(rejected_by=last.rejected_by)
-        in_vain = False
+        in_vain = not needs.enough(len(ready))
         with self._state.statement() as what_if:
             try:
-                for number, entry in enumerate(ready):
+                for number, entry in enumerate(ready, 1):
                     if in_vain and (kind_of(entry.pod) in placement.kinds() or placement.too_many):
                         continue
                     placement.tried.append(entry.pod)
-                    self._place_member(placement, entry, domain)
+                    if not self._place_member(placement, entry, domain):
+                        in_vain = in_vain or not needs.enough(len(placement.bindings) + len(ready) - number)
                     self._context.stopped()
-                    in_vain = in_vain or not needs.enough(len(placement.bindings) + len(ready) - number - 1)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
                 placement.failure = Failure(failed(error), frozenset(), Code.ERROR)
                 return placement
@@ -427,7 +427,7 @@ class Trial:
                 what_if.commit()
         return placement
 
-    def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> None:
+    def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> bool:
         runner, cycle = self._context.responsible(entry.pod), self._member_cycle(entry)
         cycle.work, cycle.domain = self.work, domain
         if self._observer is not None:
@@ -437,10 +437,11 @@ class Trial:
             if placement.wants_to_know(entry.pod):
                 judgement = runner.judge(cycle, self._state.rows())
                 placement.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
-            return
+            return False
         binding = assume(self._state, entry, runner, cycle, row)
-        status = self._reserve(binding)
+        status = self._reserve(binding) if binding.late.reserve else None
         if status is None:
             placement.bindings.append(binding)
         else:
             placement.fail(failure_of(status), entry.pod)
+        return status is None

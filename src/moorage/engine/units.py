@@ -138,14 +138,13 @@ class Unit:
         if state not in STEPS[before]:
             raise misstep(before, state, self.uid)
         self.state = state
-        step, tried = (now, state, cause), state is TRYING
+        step = (now, state, cause)
         for pod in self.members.values():
             pod.state = state
             pod.story.append(step)
-            if tried:
+            if state is TRYING:
                 pod.attempts += 1
-        if state is BACK or state is GATED:
-            for pod in self.members.values():
+            elif state is BACK or state is GATED:
                 del pod.story[:-KEPT_STEPS]
 
 

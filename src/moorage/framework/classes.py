@@ -65,6 +65,7 @@ class PreFiltered:
 
 
 _SAID_NOTHING = PreFiltered()
+_SKIP, _SUCCESS = Code.SKIP, Code.SUCCESS  # looking a member up in its enumeration takes longer than comparing it
 _Voices = tuple[frozenset[str], tuple[tuple[str, ...], tuple[str, ...]]]
 """Plugins that skip a class, and those that score it: by nodes alone, and by the pods on them."""
 
@@ -79,13 +80,15 @@ def pre_filter(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> PreFiltered:
     skipped: set[str] = set()
     for plugin in plugins:
         answer = plugin.pre_filter(cycle)
+        if answer is None:
+            continue
         if isinstance(answer, OnlyNodes):
             only.append((plugin.name, answer))
             if not frozenset.intersection(*(nodes.names for _, nodes in only)):
                 return PreFiltered(_no_common_node(only), tuple(only))
-        elif answer is not None and answer.code is Code.SKIP:
+        elif answer.code is _SKIP:
             skipped.add(plugin.name)
-        elif answer is not None and answer.code is not Code.SUCCESS:
+        elif answer.code is not _SUCCESS:
             return PreFiltered(Status(answer.code, answer.reasons, plugin.name))
     return PreFiltered(None, tuple(only), frozenset(skipped)) if only or skipped else _SAID_NOTHING
 
@@ -103,9 +106,9 @@ def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple
     wanted = []
     for scorer in scorers:
         status = None if scorer.prepares is None else scorer.prepares.pre_score(cycle, rows)
-        if status is None or status.code is Code.SUCCESS:
+        if status is None or status.code is _SUCCESS:
             wanted.append(scorer)
-        elif status.code is not Code.SKIP:
+        elif status.code is not _SKIP:
             raise PluginError(f"running PreScore plugin {scorer.plugin.name}: {status.message}")
     return tuple(wanted)
 

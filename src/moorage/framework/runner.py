@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import field
 
 import numpy as np
 
@@ -327,10 +327,12 @@ class Runner:
             if rejections is None:
                 continue
             bad = rejections.bits != 0
+            if bad.all():
+                verdicts.append(PluginRejections(plugin.name, rows, rejections))
+                return rows[:0]
             if bad.any():
-                verdicts.append(
-                    PluginRejections(plugin.name, rows[bad], replace(rejections, bits=rejections.bits[bad]))
-                )
+                some = Rejections(rejections.bits[bad], rejections.reasons, rejections.failure)
+                verdicts.append(PluginRejections(plugin.name, rows[bad], some))
                 rows = rows[~bad]
         return rows
 

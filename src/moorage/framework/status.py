@@ -90,7 +90,7 @@ class Rejections:
 
     def unresolvable_mask(self) -> Mask:
         """The rows that it rejects even if pods are removed from them, bool[n]."""
-        fixed = sum(1 << number for number, reason in enumerate(self.reasons) if not reason.resolvable)
+        fixed = sum([1 << number for number, reason in enumerate(self.reasons) if not reason.resolvable])
         mask: Mask = (self.bits & fixed) != 0
         return mask
 

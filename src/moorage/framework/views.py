@@ -319,7 +319,7 @@ class ClassView:
                 self.ties.changed(row, before, after)
             elif after not in (INFEASIBLE, self._level):
                 self._level = None
-        for raw, score in zip(self.raws, self._plugins.raw_rows, strict=True):
+        for raw, score in zip(self.raws, self._plugins.raw_rows, strict=True) if self.raws else ():
             previous, found = raw.values.item(row), score(cycle, row) if after >= 0 else _LOWEST
             if found != previous:
                 raw.values[row] = found

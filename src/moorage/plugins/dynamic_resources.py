@@ -174,11 +174,13 @@ class DynamicResources(Plugin):
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Refuse pods whose claims are missing or on their way, and those that no node can serve."""
         cycle.memo.pop(self.name, None)
+        backing = cycle.state.devices.backing
+        if not backing and not cycle.template.claims:
+            return SKIP
         problem = missing(cycle.state, cycle.pod)
         claims = pod_claims(cycle.state, cycle.pod) if problem is None else problem
         if isinstance(claims, str):
             return unresolvable(claims)
-        backing = cycle.state.devices.backing
         backed = frozenset(name for name, amount in cycle.template.requests.amounts if amount and name in backing)
         special = cycle.state.devices.special_of(cycle.pod) if backed else None
         leftover = None if special is None or special.deleting else special
