@@ -33,6 +33,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "fence.yaml": ("fence.enabled=true",),
     "extender.yaml": ("scheduler.enabled=false", "extender.enabled=true"),
     "webhook.yaml": ("scheduler.enabled=false", "webhook.enabled=true"),
+    "shadow.yaml": ("scheduler.enabled=false", "shadow.enabled=true"),
     "keeper.yaml": ("scheduler.enabled=false", "keeper.enabled=true", *SPOT_PROFILES),
 }
 HELMS_OWN = ("helm.sh/chart:", "app.kubernetes.io/managed-by:", "# Source: ")

@@ -21,7 +21,7 @@ from tests.patience import eventually
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/moorage"
 RELEASE, NAMESPACE = "moorage", "moorage-system"
-COMPONENTS = ("scheduler", "extender", "webhook", "keeper", "dashboard")
+COMPONENTS = ("scheduler", "extender", "webhook", "keeper", "dashboard", "shadow")
 EVERYTHING = (
     *(f"{component}.enabled=true" for component in COMPONENTS),
     "fence.enabled=true",

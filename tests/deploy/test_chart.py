@@ -41,6 +41,11 @@ SWITCHES = {
     "webhook.enabled": {"Deployment": ["moorage-webhook"], "MutatingWebhookConfiguration": ["moorage-webhook"]},
     "keeper.enabled": {"Deployment": ["moorage-keeper"], "PodDisruptionBudget": ["moorage-keeper"]},
     "dashboard.enabled": {"Deployment": ["moorage-dashboard"], "Service": ["moorage-dashboard"]},
+    "shadow.enabled": {
+        "Deployment": ["moorage-shadow"],
+        "Service": ["moorage-shadow"],
+        "ClusterRole": ["moorage-shadow"],
+    },
     "flowSchemas.enabled": {"FlowSchema": ["moorage", "moorage-leader-election"]},
     "fence.enabled": {
         "ValidatingAdmissionPolicy": ["moorage-fence"],
@@ -209,6 +214,17 @@ def test_values_reach_the_pods(case: str) -> None:
     assert want(pod_spec("scheduler", value)), pod_spec("scheduler", value)
 
 
+def test_a_shadow_is_told_what_to_compare() -> None:
+    """Every name of a scheduler, the mode, and whether names are left out."""
+    values = ("shadow.schedulerNames={a,b}", "shadow.mode=own", "shadow.anonymous=true")
+    arguments = pod_spec("shadow", *values)["containers"][0]["args"]
+    assert [each for each in arguments if "scheduler-name" in each] == ["--scheduler-name=a", "--scheduler-name=b"]
+    assert {"--mode=own", "--anonymous"} <= {*arguments}
+    plain = pod_spec("shadow")["containers"][0]["args"]
+    assert "--scheduler-name=default-scheduler" in plain
+    assert "--anonymous" not in plain
+
+
 def test_every_object_has_the_labels_of_helm_charts() -> None:
     """So `kubectl get -l` finds a release, and components can be told apart."""
     for document in rendered(*EVERYTHING, more=ALL_KINDS):
@@ -332,8 +348,8 @@ def test_the_scheduler_knows_which_pod_it_is() -> None:
 
 def test_a_configmap_with_prices_may_be_read_by_name() -> None:
     """In its own namespace, by the component that runs the profile, and not at all without it."""
-    roles = of_kind(rendered(*PRICES, "keeper.enabled=true", "dashboard.enabled=true"), "Role")
-    for name in ("moorage-scheduler-prices-0", "moorage-keeper-prices-0", "moorage-dashboard-prices-0"):
+    roles = of_kind(rendered(*PRICES, *(f"{name}.enabled=true" for name in ("keeper", "dashboard", "shadow"))), "Role")
+    for name in (f"moorage-{component}-prices-0" for component in ("scheduler", "keeper", "dashboard", "shadow")):
         assert roles[name]["metadata"]["namespace"] == "costs"
         (rule,) = roles[name]["rules"]
         assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (
@@ -379,6 +395,8 @@ REFUSED = {
     "misspelt": ("scheduler.replicas=2", "at '/scheduler': additional properties 'replicas' not allowed"),
     "misspelt component": ("schduler.enabled=true", "additional properties 'schduler' not allowed"),
     "not a number": ("scheduler.replicaCount=two", "at '/scheduler/replicaCount': got string, want integer"),
+    "a shadow of nobody": ("shadow.schedulerNames=null", "at '/shadow': missing property 'schedulerNames'"),
+    "no such mode": ("shadow.mode=both", "at '/shadow/mode': value must be one of 'follow', 'own'"),
     "not a switch": ("extender.enabled=yes", "at '/extender/enabled': got string, want boolean"),
     "no such format": ("logging.format=xml", "at '/logging/format': value must be one of 'json', 'text'"),
     "no unit": ("config.scheduler.leaderElection.leaseDuration=15", "leaseDuration': got number, want string"),

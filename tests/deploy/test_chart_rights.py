@@ -56,6 +56,7 @@ UNSEEN: dict[str, set[Right]] = {
     "webhook": set(),
     "keeper": set(),
     "dashboard": set(),
+    "shadow": set(),
 }
 
 
@@ -452,6 +453,19 @@ def test_the_dashboard_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
         has_used(plane, "dashboard", ("", "nodes", "watch"), ("", "pods", "watch"), ("", "events", "watch"))
         has_used(plane, "dashboard", ("coordination.k8s.io", "leases", "watch"))
     check(plane, "dashboard")
+
+
+def test_the_shadow_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
+    """It follows what the profiles and its figures read."""
+    plane = empty
+    make(plane, NODES, a_node("n1"))
+    arguments = ("--metrics-listen=", "--health-listen=")
+    with (
+        released(plane, "scheduler.enabled=false", "shadow.enabled=true"),
+        component_process(plane, tmp_path, "shadow", *arguments, says="comparing"),
+    ):
+        has_used(plane, "shadow", ("", "nodes", "watch"), ("", "pods", "watch"))
+    check(plane, "shadow")
 
 
 def make_owner(plane: ControlPlane, name: str, annotations: dict[str, str] | None = None) -> None:

@@ -29,12 +29,20 @@ def test_a_component_may_read_what_the_plugins_read(plugin: str) -> None:
     assert readable("scheduler", *values) | VOLUMES == needed
     assert readable("keeper", *values) >= needed
     assert readable("dashboard", *values) >= needed
+    assert readable("shadow", *values) >= needed
 
 
 def readable(component: str, *values: str) -> set[tuple[str, str]]:
     """Group and plural of the kinds that a component may follow."""
     found = {(group, kind) for group, kind, verb in granted(component, *values) if verb == "watch"}
     return {right for right in found if right[1] != "leases"}
+
+
+def test_a_shadow_can_only_read() -> None:
+    """Whatever the profiles enable."""
+    for plugin in ("", *OTHERS):
+        values = (f"{PROFILE}={plugin}",) if plugin else ()
+        assert {verb for _, _, verb in granted("shadow", *values)} == {"list", "watch"}
 
 
 def test_no_role_has_a_wildcard_or_secrets() -> None:
