@@ -46,13 +46,28 @@ class Reloading:
         self.events: list[RecordEvent] = []
         self.metrics = ReloadMetrics()
         self.fails = False
-        self.reloader = Reloader(str(file), reading.configuration, self.apply, self.events.append, self.metrics)
+        self.refusals: list[str] = []
+        """Why a trial had to end."""
+        self.trials: list[str | None] = []
+        """The trial of every configuration that was applied, by its name."""
+        self.reloader = Reloader(
+            str(file),
+            reading.configuration,
+            self.apply,
+            self.events.append,
+            self.metrics,
+            refuse_trial=self.refuse_trial,
+        )
+
+    async def refuse_trial(self, message: str) -> None:
+        self.refusals.append(message)
 
     async def apply(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
         if self.fails:
             raise CredentialsError("no such certificate")
         assert [each.scheduler_name for each in configuration.profiles] == [each.scheduler_name for each in profiles]
         self.applied.append([profile.scheduler_name for profile in profiles])
+        self.trials.append(None if configuration.trial is None else configuration.trial.name)
 
     def look(self, times: int = 2) -> None:
         for _ in range(times):
@@ -304,6 +319,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         reloading.apply,
         reloading.events.append,
         reloading.metrics,
+        refuse_trial=reloading.refuse_trial,
         every_s=0.01,
     )
 
@@ -313,3 +329,85 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 
     asyncio.run(follow())
     assert reloading.events == []
+
+
+# --- a trial in the file ---
+
+TRIAL = """---
+apiVersion: moorage.dev/v1alpha1
+kind: TrialConfiguration
+name: {name}
+pods: {{namespaces: [new]}}
+duration: {duration}
+{profiles}
+"""
+
+
+def trial(name: str = "one", duration: str = "1h", profiles: str = "profiles: [{schedulerName: a}]") -> str:
+    return TRIAL.format(name=name, duration=duration, profiles=profiles)
+
+
+def test_a_trial_comes_changes_and_goes_with_its_document(file: Path) -> None:
+    """Each is a configuration to apply; none of it is a refusal."""
+    reloading = Reloading(file)
+    for text in (trial(), trial(duration="2h"), trial("two"), ""):
+        file.write_text(document("a") + text)
+        reloading.look()
+    assert reloading.trials == ["one", "one", "two", None]
+    assert reloading.refusals == []
+
+
+BROKEN_TRIALS = {
+    "a field": trial(duration="soon"),
+    "no YAML": trial(profiles="profiles: [{schedulerName: a"),
+    "an unknown plugin": trial(profiles="profiles: [{schedulerName: a, plugins: {filter: {enabled: [{name: X}]}}}]"),
+}
+
+
+@pytest.mark.parametrize("text", BROKEN_TRIALS.values(), ids=BROKEN_TRIALS)
+def test_a_broken_trial_ends_and_the_rest_is_applied(file: Path, text: str) -> None:
+    """One line about it, and the other changes of the file hold."""
+    file.write_text(document("a") + trial())
+    reloading = Reloading(file)
+    file.write_text(document("a", "b") + text)
+    reloading.look()
+    assert len(reloading.refusals) == 1
+    assert str(file) in reloading.refusals[0]
+    assert (reloading.applied, reloading.trials) == ([["a", "b"]], [None])
+    assert [event.reason for event in reloading.events] == ["TrialRefused", "ConfigurationApplied"]
+    assert reloading.metric("moorage_configuration_last_reload_successful") == "1.0"
+
+
+def test_a_file_that_is_refused_ends_its_trial_until_it_is_mended(file: Path) -> None:
+    """The profiles stay as they were; the same content again brings the trial back, as another one."""
+    text = document("a") + trial()
+    file.write_text(text)
+    reloading = Reloading(file)
+    reloading.look()
+    file.write_text(text.replace("profiles:", "profile:", 1))
+    reloading.look()
+    assert (len(reloading.refusals), reloading.applied) == (1, [])
+    file.write_text(text)
+    reloading.look()
+    assert reloading.trials == ["one"]
+    reloading.look()
+    assert reloading.trials == ["one"]
+
+
+def test_a_file_that_the_trial_names_is_followed_too(file: Path) -> None:
+    """It is read anew when it changes, and its absence ends the trial only."""
+    other = file.with_name("tried.yaml")
+    other.write_text(document("a"))
+    file.write_text(document("a") + trial(profiles="profilesFile: tried.yaml"))
+    reloading = Reloading(file)
+    reloading.reloader.configuration = replace(reloading.reloader.configuration, trial=None)
+    reloading.look(4)
+    assert reloading.trials == ["one"]
+    disabled = {"multiPoint": {"disabled": [{"name": "ImageLocality"}]}}
+    other.write_text(document(profiles=[{"schedulerName": "a", "plugins": disabled}]))
+    reloading.look()
+    assert reloading.trials == ["one", "one"]
+    other.unlink()
+    reloading.look()
+    assert reloading.trials == ["one", "one", None]
+    assert len(reloading.refusals) == 1

@@ -110,6 +110,9 @@ CASES: Mapping[str, Case] = {
     "MoorageConfigurationRefused": _gauge(
         "moorage_configuration_last_reload_successful", "scheduler", "1x20", "0x20", quiet=4, firing=6
     ),
+    "MoorageTrialWorse": _gauge(
+        "moorage_trial_ended", "scheduler", "0x20", "0 0 0 1x20", quiet=2, firing=5, reason="Worse"
+    ),
     "MoorageExtenderErrors": counted("moorage_extender_requests_total", "extender", path="/filter", code="500"),
     "MoorageWebhookErrors": Case(
         {GOOD: "0+600x40", BAD: "0+3x40"}, {GOOD: "0+600x40", BAD: "0+60x40"}, quiet=3, firing=12

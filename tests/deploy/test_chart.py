@@ -225,6 +225,20 @@ def test_a_shadow_is_told_what_to_compare() -> None:
     assert "--anonymous" not in plain
 
 
+def test_a_trial_is_a_document_of_the_file_that_restarts_nothing() -> None:
+    """The scheduler follows its file; for the others, their pods stay as they are."""
+    value = "config.trial.pods.namespaces={a},config.trial.duration=1h,config.trial.profiles[0].schedulerName=moorage"
+    plain, tried = (of_kind(rendered(*EVERYTHING, *more), "ConfigMap")["moorage"] for more in ((), (value,)))
+    documents = [*yaml.safe_load_all(tried["data"]["config.yaml"])]
+    assert [each["kind"] for each in documents].count("TrialConfiguration") == 1
+    assert "TrialConfiguration" not in plain["data"]["config.yaml"]
+    for component in ("scheduler", "extender", "webhook", "keeper"):
+        before, after = (
+            of_kind(rendered(*EVERYTHING, *more), "Deployment")[f"moorage-{component}"] for more in ((), (value,))
+        )
+        assert before == after
+
+
 def test_every_object_has_the_labels_of_helm_charts() -> None:
     """So `kubectl get -l` finds a release, and components can be told apart."""
     for document in rendered(*EVERYTHING, more=ALL_KINDS):
@@ -416,6 +430,10 @@ REFUSED = {
         "extender.clientCASecretName needs extender.tlsSecretName",
     ),
     "rights for everybody": ("rbac.extraRules[0].verbs={get}", "at '/rbac/extraRules': got array, want object"),
+    "an end that a trial cannot have": (
+        "config.trial.atEnd=Stay",
+        "at '/config/trial/atEnd': value must be one of 'Return', 'Keep'",
+    ),
     "no such lock": (
         "config.scheduler.leaderElection.resourceLock=endpoints",
         "at '/config/scheduler/leaderElection/resourceLock': value must be 'leases'",

@@ -25,6 +25,7 @@ DOCUMENTS = (
     "docs/queues.md",
     "docs/shadow.md",
     "docs/simulate.md",
+    "docs/trials.md",
     "docs/what-if.md",
     "docs/workloads.md",
 )

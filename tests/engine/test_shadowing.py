@@ -354,18 +354,6 @@ def test_nothing_grows_with_history(make: object) -> None:
             assert not value, f"{name} still holds something"
 
 
-def test_more_differences_than_can_be_judged_again_count_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is open is bounded, however fast the other scheduler decides."""
-    monkeypatch.setattr("moorage.engine.shadowing.following.MOST_OPEN", 3)
-    shadow = following(make_node("n1", unschedulable=True), "n2")
-    for number in range(8):
-        shadow.create(f"p{number}")
-    for number in range(8):
-        shadow.bind(f"p{number}", "n1")
-    assert shadow.shadow.ledger.counts.hurried == 5
-    assert shadow.verdicts == {ShadowVerdict.DIFFERENT: 8}
-
-
 def test_a_pod_is_judged_as_it_last_waited() -> None:
     """Binding may change it, as annotations of the binding do; gates are gone before that."""
     shadow = following("n1", "n2")

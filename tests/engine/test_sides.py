@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import ObjectSeen, TrialRefused
+from moorage.core.events import ObjectSeen, PodSeen, TrialRefused
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import NAMESPACE, Namespace
 from moorage.core.selectors import selector_from_labels
@@ -115,6 +115,16 @@ def test_a_workload_is_whole_on_one_side() -> None:
         found.setdefault(key.partition("-")[0], set()).add(play.side(key))
     assert {len(sides) for sides in found.values()} == {1}
     assert {side for sides in found.values() for side in sides} == set(Side)
+
+
+def test_a_gang_is_placed_by_the_profile_of_its_side() -> None:
+    """All its members, at once."""
+    play = TrialPlay(trial(GangScheduling(), Only("n1")), GangScheduling(), Only("n0"))
+    play.recall()
+    for namespace in ("new", "old"):
+        play.create(namespace, NAMES, annotations={GROUP: "g", SIZE: "6"})
+    for namespace, node in (("new", "n1"), ("old", "n0")):
+        assert {play.bound[f"{namespace}/{name}"] for name in NAMES} == {node}
 
 
 def test_a_gang_that_only_the_trial_places_together_is_joined_and_separated() -> None:
@@ -257,6 +267,23 @@ def test_the_next_leader_goes_on() -> None:
     assert second.record.phase is TrialPhase.RUNNING
     second.wait(2)
     assert second.record.end is TrialEnd.TIME_OVER
+
+
+def test_pods_that_waited_without_a_leader_count() -> None:
+    """Time without a leader is no time of the trial, and yet these pods are not older than it."""
+    first = TrialPlay(trial(Only("")))
+    first.recall()
+    first.wait(30)
+    kept = first.record
+    second = TrialPlay(trial(Only("")))
+    second.now = first.now + 300
+    waiting = (make_pod(f"p{number}", namespace="new", created_s=first.now - 20) for number in range(5))
+    second.tell(*map(PodSeen, waiting), budget=0)
+    second.recall(kept)
+    second.create("old", NAMES)
+    second.wait(30)
+    assert (second.record.end, second.record.verdict) == (TrialEnd.WORSE, TrialVerdict.WORSE)
+    assert second.record.ran_s < 100.0
 
 
 RECORDS = {

@@ -10,6 +10,7 @@ import numpy as np
 
 from moorage.core.arrays import Rows
 from moorage.core.commands import Bind, Command, DeletePod
+from moorage.core.echo import answer_to
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -143,7 +144,8 @@ class TrialPlay:
         if isinstance(command, DeletePod):
             return [PodGone(command.pod.uid)]
         if not isinstance(command, Bind):
-            return []
+            answer = answer_to(command)
+            return [] if answer is None else [answer]
         uid = command.pod.uid
         if command.pod.namespace in self.failing:
             return [BindDone(uid, BindOutcome.FAILED, command.node, "no")]

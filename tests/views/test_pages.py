@@ -23,6 +23,7 @@ from moorage.core.events import (
     ObjectSeen,
     PodGone,
     PodSeen,
+    TrialRecalled,
 )
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
@@ -32,6 +33,7 @@ from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.core.selectors import Selector
 from moorage.core.strategy import parse_strategy, restamped
 from moorage.core.topology import TOPOLOGY, Topology
+from moorage.core.trials import Side, SideCounts, TrialEnd, TrialPhase, TrialRecord, TrialVerdict
 from moorage.engine.lifecycle import State
 from moorage.engine.units import Place
 from moorage.testing.builders import make_node, make_pod
@@ -42,6 +44,7 @@ from moorage.views.podpage import pod_page
 from moorage.views.previews import check_strategy, preview
 from moorage.views.queues import queue_page
 from moorage.views.spotpage import spot_page
+from moorage.views.trialpage import trial_page
 from moorage.views.world import QueueEntry, QueueTold, Settled, World
 from tests.dashboard.serving import reading_of
 
@@ -391,3 +394,60 @@ def test_answers_to_others_are_not_heard() -> None:
     uid = world.by_key["default/a"]
     world.tell([ExtendersAnswered(uid), BindDone(uid, BindOutcome.BOUND, "od"), DeleteDone(uid, ok=True)], 101.0)
     assert list(world.waiting) == [uid]
+
+
+# --- a trial ---
+
+TRIAL = """---
+apiVersion: moorage.dev/v1alpha1
+kind: TrialConfiguration
+name: packed
+pods: {namespaces: [new], workloadPercent: 50}
+duration: 1h
+profiles: [{schedulerName: moorage, plugins: {multiPoint: {enabled: [{name: PlacementStrategy}]}}}]
+"""
+
+
+def tried_world() -> tuple[World, TrialRecord]:
+    reading = reading_of(CONFIGURATION + TRIAL)
+    assert reading.configuration is not None
+    trial = reading.configuration.trial
+    assert trial is not None
+    counts = SideCounts(10, 2, 1, ((0, 9), (97, 1)), 3)
+    record = TrialRecord("packed", trial.digest, ran_s=600.0, control=SideCounts(20), trial=counts)
+    return World(reading.profiles, answers_to_all=True, trial=trial), record
+
+
+def test_the_page_of_a_trial_shows_both_sides_and_what_is_allowed() -> None:
+    """As the scheduler's record says, with the limits of the configuration if it is of the same trial."""
+    world, record = tried_world()
+    assert trial_page(world)["trial"] is None
+    world.tell([TrialRecalled(record), Settled()], 100.0)
+    page = trial_page(world)
+    assert (page["trial"]["phase"], page["trial"]["ranSeconds"]) == ("Running", 600.0)
+    assert page["terms"] == {"duration": 3600.0, "atEnd": "Return", "pods": "namespaces new; 50 % of the workloads"}
+    found = {each["name"]: (each["trial"], each["control"], each["ratio"]) for each in page["measures"]}
+    assert found["pending"] == (3, 0, 1.2)
+    assert found["waitingP99"][0] == pytest.approx(103.5, rel=0.01)
+    json.dumps(page)
+    world.tell([TrialRecalled(replace(record, digest="other"))], 101.0)
+    assert (trial_page(world)["terms"], trial_page(world)["measures"][0]["ratio"]) == (None, None)
+
+
+def test_a_world_follows_the_trial_and_never_judges_it() -> None:
+    """Its engine uses the profiles while the scheduler does, whatever its own clock says."""
+    world, record = tried_world()
+    pods = [make_pod(f"p{number}", namespace="new") for number in range(20)]
+    world.tell([*map(PodSeen, pods), TrialRecalled(record), Settled()], 100.0)
+    sides = {world.engine.sides.side_of(pod) for pod in pods}
+    assert sides == {Side.TRIAL, Side.CONTROL}
+    world.tell([TrialRecalled(replace(record, ran_s=700.0))], 1e7)
+    assert world.engine.sides.on
+    ended = replace(record, phase=TrialPhase.ENDED, end=TrialEnd.WORSE, verdict=TrialVerdict.WORSE, message="pending")
+    before = world.versions.trial
+    world.tell([TrialRecalled(ended)], 1e7 + 1)
+    assert {world.engine.sides.side_of(pod) for pod in pods} == {None}
+    assert world.versions.trial == before + 1
+    assert trial_page(world)["trial"]["end"] == "Worse"
+    world.tell([TrialRecalled(None)], 1e7 + 2)
+    assert trial_page(world)["trial"] is None

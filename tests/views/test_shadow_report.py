@@ -74,11 +74,8 @@ def test_the_plugin_that_differences_are_due_to_is_named(tallies: dict[str, Plug
 
 
 def test_no_differences_have_no_conclusions() -> None:
-    """There is nothing to say; and worlds that drift apart say nothing about rules."""
+    """There is nothing to say."""
     assert conclusions(ShadowCounts()) == []
-    drifted = conclusions(ShadowCounts(plugins={"Fit": PluginTally(decisive=9, rejections=2)}), drifting=True)
-    assert len(drifted) == 1
-    assert "compare the figures of both worlds" in drifted[0]
 
 
 def test_tokens_stand_for_names_everywhere() -> None:

@@ -130,7 +130,11 @@ async def _live(
 ) -> AsyncIterator[Shown]:
     async with connected(configuration, options.kubeconfig, None) as (client, other_client):
         world = World(
-            profiles, answers_to_all=options.answers_to_all, keeper=keeper_configuration(configuration), derives=True
+            profiles,
+            answers_to_all=options.answers_to_all,
+            keeper=keeper_configuration(configuration),
+            derives=True,
+            trial=configuration.trial,
         )
         around = Surroundings(
             mode="live",
@@ -142,7 +146,8 @@ async def _live(
             what_if=None if options.what_if is None else _what_if(other_client, options.what_if),
         )
         backend = DashboardBackend(world, around)
-        following = Following(client, shown_kinds(profiles), profiles, backend.put)
+        every = (*profiles, *(() if configuration.trial is None else configuration.trial.built))
+        following = Following(client, shown_kinds(every), every, backend.put)
         more = followers(client, configuration, backend.put, clock.now_s)
         try:
             served = await reached(client)

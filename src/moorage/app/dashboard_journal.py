@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.adapters.journal.timeline import entries, events, span
+from moorage.core.events import TrialRecalled
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
 from moorage.views.words import HappeningKind
@@ -40,7 +41,7 @@ class JournalShow:
                 while begins and begins[0] <= time_s:
                     begins.pop(0)
                 world = self._world()
-            world.tell(seen, time_s)
+            world.tell([each for each in seen if not isinstance(each, TrialRecalled)], time_s)
         world.tell(told, until_s)
         return world
 

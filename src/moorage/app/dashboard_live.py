@@ -21,6 +21,7 @@ from moorage.adapters.kube.resources import LEASES, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.app.devices import DEVICE_OBJECTS
 from moorage.app.sources import watched_kinds
+from moorage.core.events import TrialRecalled
 from moorage.core.gangs import GROUP_KINDS
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.core.times import time_s
@@ -35,6 +36,7 @@ from moorage.wire.eventviews import CoreEventView, decode_core_event
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.leases import LeaseSpecWire, LeaseWire, decode_lease
 from moorage.wire.nesting import decode_whole
+from moorage.wire.trialrecords import TRIAL_ANNOTATION, trial_record
 
 _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", *GROUP_KINDS, *sorted(LEVEL_KINDS), *DEVICE_OBJECTS)
 """What the pages read in addition to the profiles."""
@@ -59,7 +61,7 @@ _SPARED = "Cancelling"
 """How the message begins when a pod is not evicted after all."""
 _RAW_S = 5.0
 
-Put = Callable[[Happening], None]
+Put = Callable[[Happening | TrialRecalled], None]
 
 
 def shown_kinds(profiles: Sequence[Profile]) -> list[Kind]:
@@ -97,12 +99,14 @@ class _Occurrences:
 
 
 class _Holders:
-    """A lease with another holder is a change of the leader."""
+    """A lease with another holder is a change of the leader; the scheduler's also has the record of a trial."""
 
     def __init__(self, put: Put, now_s: Callable[[], float]) -> None:
         self._put = put
         self._now_s = now_s
         self._known: dict[str, str] = {}
+        self._trials: dict[str, str | None] = {}
+        """What leases say of a trial; only the scheduler's does."""
 
     def replaced(self, objects: list[LeaseWire]) -> None:
         for each in objects:
@@ -110,6 +114,10 @@ class _Holders:
 
     def upserted(self, obj: LeaseWire) -> None:
         name = f"{obj.metadata.namespace}/{obj.metadata.name}"
+        text = (obj.metadata.annotations or {}).get(TRIAL_ANNOTATION)
+        if text != self._trials.get(name):
+            self._trials[name] = text
+            self._put(TrialRecalled(None if text is None else trial_record(text)))
         holder = (obj.spec or LeaseSpecWire()).holder_identity or ""
         if self._known.get(name) != holder:
             self._known[name] = holder

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from moorage.adapters import clock
+from moorage.adapters.kube.errors import KubeError, NotFound
 from moorage.adapters.kube.intake import KindIntake
+from moorage.adapters.kube.leaserecord import parse_lease
+from moorage.adapters.kube.resources import LEASES
 from moorage.app.look import Look, look
 from moorage.app.prices import read_prices
 from moorage.app.sources import watched_kinds
 from moorage.app.waiting import list_events
-from moorage.core.events import Event, PodSeen
+from moorage.core.events import Event, PodSeen, TrialRecalled
+from moorage.core.objects import NAMESPACE
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
 from moorage.engine.opinion import Opinion, form_opinion
@@ -24,6 +28,7 @@ from moorage.framework.profiles import Profile
 from moorage.wire.eventviews import EventView
 from moorage.wire.nesting import decode_whole
 from moorage.wire.rewriting import Rewriter
+from moorage.wire.trialrecords import TRIAL_ANNOTATION, trial_record
 from moorage.wire.workloadkinds import workloads_in
 
 
@@ -48,6 +53,8 @@ class ClusterPicture:
     warnings: list[str] = field(default_factory=list)
     bodies: dict[tuple[str, str, str], tuple[str, msgspec.Raw]] = field(default_factory=dict)
     """(kind, namespace, name) -> the version of the API, and the object as the server returned it."""
+    tried: list[Event] = field(default_factory=list)
+    """What the scheduler keeps of a trial of the configuration."""
     announced: list[EventView] = field(default_factory=list)
     """Events about pods of the name that was asked for."""
 
@@ -85,8 +92,8 @@ class Judge:
         now_s = clock.now_s() if now_s is None else now_s
         return form_opinion(
             self.profiles,
-            EngineSettings(),
-            world,
+            EngineSettings(trial=self.configuration.trial),
+            [*picture.tried, *world],
             pod,
             now_s,
             answers_to_all=self.answers_to_all,
@@ -94,12 +101,36 @@ class Judge:
         )
 
 
+async def _tried(found: Look, configuration: Configuration) -> tuple[list[Event], list[str]]:
+    """What the scheduler's Lease says of the trial, for an engine, and warnings.
+
+    Without a record nothing is known to be tried; if it cannot be read, the trial counts as running.
+    """
+    where = configuration.leader_election
+    try:
+        lease = parse_lease(await found.client.get(LEASES, where.resource_name, where.resource_namespace))
+    except NotFound:
+        return [], ["the scheduler keeps no record of the trial, so it is left out"]
+    except KubeError as error:
+        return [TrialRecalled()], [f"whether the trial runs cannot be read, it is taken to run: {error}"]
+    text = lease.note(TRIAL_ANNOTATION)
+    record = None if text is None else trial_record(text)
+    if record is None or configuration.trial is None or record.digest != configuration.trial.digest:
+        return [], ["the scheduler keeps no record of this trial, so it is left out"]
+    return [TrialRecalled(record)], []
+
+
 def take_picture(judge: Judge, kubeconfig: str | None, pod: str) -> ClusterPicture:
     """List all that the profiles read, and events about pods of a name; LookError if something cannot be listed."""
 
     async def see(found: Look) -> ClusterPicture:
         picture = ClusterPicture(found.server, found.namespace, warnings=found.warnings)
-        for kind in watched_kinds(judge.profiles):
+        trial = judge.configuration.trial
+        every = EngineSettings(trial=trial).every(judge.profiles)
+        if trial is not None:
+            picture.tried, warnings = await _tried(found, judge.configuration)
+            picture.warnings += warnings
+        for kind in watched_kinds(every, () if trial is None else (NAMESPACE,)):
             api_version, raws = await found.kind(kind)
             intake = KindIntake(kind, picture.events.append)
             for raw in raws:
@@ -107,8 +138,8 @@ def take_picture(judge: Judge, kubeconfig: str | None, pod: str) -> ClusterPictu
                 if value is not None:
                     intake.upserted(value)
                     picture.bodies[kind.name, getattr(value, "namespace", ""), value.name] = (api_version, raw)
-        picture.events = workloads_in(judge.profiles).chains().filter(picture.events)
-        picture.warnings += await read_prices(judge.profiles, found.client, picture.events.append)
+        picture.events = workloads_in(every).chains().filter(picture.events)
+        picture.warnings += await read_prices(every, found.client, picture.events.append)
         if any(each.name == pod for each in picture.pods):
             picture.announced = await list_events(found, f"regarding.kind=Pod,regarding.name={pod}")
         return picture

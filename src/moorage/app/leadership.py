@@ -77,6 +77,19 @@ class Leadership:
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
         self._thread.start()
 
+    def note(self, key: str, text: str) -> None:
+        """Have an annotation of the Lease written by the leader, as soon as possible; may be called from anywhere."""
+        elector = self._elector
+        if elector is None or not self._started.done():
+            return
+        elector.note(key, text)
+        with contextlib.suppress(RuntimeError):  # the thread has ended
+            self._started.result()[0].call_soon_threadsafe(elector.hurry)
+
+    def noted(self, key: str) -> str | None:
+        """An annotation of the Lease as it was last seen or written."""
+        return None if self._elector is None else self._elector.noted(key)
+
     async def acquired(self) -> Term:
         """Wait until this process leads."""
         return await asyncio.shield(asyncio.wrap_future(self._acquired))

@@ -4,6 +4,9 @@ The file is read again every `EVERY_S` and compared by content, so it does not m
 renaming, or by the kubelet, which swaps a symbolic link. A content has to be read twice in a row before it counts, as a
 file that is written in place may be incomplete. A change without effect, such as another comment, is ignored.
 
+A trial that cannot be read ends, and everything else holds; if the file as a whole is refused, the trial ends too, as
+nobody can say what the file wants of it.
+
 `leaderElection`, `clientConnection` and traces cannot change while a process runs. A change of them is reported and
 waits for the next start; everything else of the file is applied.
 """
@@ -19,6 +22,7 @@ import structlog
 
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.metrics.reloads import ReloadMetrics
+from moorage.adapters.neighbours import neighbours_of
 from moorage.app.identity import own_pod
 from moorage.app.plugins import find_plugins
 from moorage.core.commands import RecordEvent
@@ -29,6 +33,7 @@ from moorage.wire.configuration import Reading, read_configuration
 
 EVERY_S = 1.0
 APPLIED, REFUSED = "ConfigurationApplied", "ConfigurationRefused"
+TRIAL_REFUSED = "TrialRefused"
 REPORTER = "moorage"
 _LASTING = {"leader_election": "leaderElection", "client_connection": "clientConnection"}
 """Attribute of the configuration -> its field in the file."""
@@ -50,8 +55,14 @@ class Reloader:
         tell: Callable[[RecordEvent], None],
         metrics: ReloadMetrics,
         *,
+        refuse_trial: Callable[[str], Awaitable[None]],
         every_s: float = EVERY_S,
     ) -> None:
+        """`refuse_trial` is told why what the file says about a trial cannot be read, so that the trial ends."""
+        self._refuse_trial = refuse_trial
+        self._trial_refused = False
+        self._beside: tuple[str, ...] = ()
+        """Other files that the file names; their content counts, too."""
         self.configuration = configuration
         """The configuration in force."""
         self._file = file
@@ -59,9 +70,9 @@ class Reloader:
         self._tell = tell
         self._metrics = metrics
         self._every_s = every_s
-        self._known: bytes | str | None = None
-        """The content that was handled last, or why it could not be read."""
-        self._seen: bytes | str | None = None
+        self._known: tuple[bytes | str, ...] = ()
+        """The contents that were handled last, or why they could not be read."""
+        self._seen: tuple[bytes | str, ...] = ()
         self._first: Configuration | None = None
         """The file at the start, for what cannot change; flags may have overridden it."""
         self._registry = find_plugins().registry
@@ -78,16 +89,19 @@ class Reloader:
     async def look(self) -> None:
         """Read the file once, and act if it has changed and is stable."""
         content = await asyncio.to_thread(_content, Path(self._file))
-        at_rest, self._seen = content == self._seen, content
-        if not at_rest or content == self._known:
+        others = [await asyncio.to_thread(neighbours_of(self._file), name) for name in self._beside]
+        contents = (content, *others)
+        at_rest, self._seen = contents == self._seen, contents
+        if not at_rest or contents == self._known:
             return
-        self._known = content
+        self._known = contents
         if isinstance(content, str):
-            self._refuse([content])
+            await self._refuse([content])
             return
-        reading = read_configuration(content, self._file, self._registry)
+        reading = read_configuration(content, self._file, self._registry, neighbours_of(self._file))
+        self._beside = reading.beside
         if reading.configuration is None or reading.problems:
-            self._refuse([str(problem) for problem in reading.problems])
+            await self._refuse([str(problem) for problem in reading.problems])
         else:
             await self._adopt(reading.configuration, reading)
 
@@ -99,14 +113,16 @@ class Reloader:
             waiting.append(TRACING_KIND)
         for notice in reading.notices:
             log.info("note on the configuration", note=str(notice))
-        if configuration == self.configuration and not waiting:
+        await self._judge_trial(reading)
+        again, self._trial_refused = self._trial_refused and configuration.trial is not None, False
+        if configuration == self.configuration and not waiting and not again:
             self._metrics.unchanged()
             return
-        if configuration != self.configuration:
+        if configuration != self.configuration or again:
             try:
                 await self._apply(configuration, reading.profiles)
             except KubeError as error:
-                self._refuse([f"{self._file}: {error}"])
+                await self._refuse([f"{self._file}: {error}"])
                 return
             self.configuration = configuration
         self._metrics.applied()
@@ -122,7 +138,19 @@ class Reloader:
         """The configuration with what cannot change as it was, and without what other commands read in the file."""
         return replace(wanted, **{name: getattr(self.configuration, name) for name in ("components", *_LASTING)})
 
-    def _refuse(self, problems: Sequence[str]) -> None:
+    async def _judge_trial(self, reading: Reading) -> None:
+        """A trial that cannot be read ends; everything else of the file holds."""
+        problems = [str(problem) for problem in reading.trial_problems]
+        for problem in problems:
+            log.error("trial refused, the rest of the configuration holds", problem=problem)
+        if problems:
+            self._tell(self._event("Warning", TRIAL_REFUSED, f"No trial runs. {'; '.join(problems)}"))
+            await self._refuse_trial(problems[0])
+
+    async def _refuse(self, problems: Sequence[str]) -> None:
+        """Keep the previous configuration, but no trial of it: what people want to try is not known any more."""
+        self._trial_refused = True
+        await self._refuse_trial(problems[0])
         self._metrics.refused()
         for problem in problems:
             log.error("configuration refused, the previous one stays in force", problem=problem)

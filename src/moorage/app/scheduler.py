@@ -8,12 +8,13 @@ import functools
 import math
 import random
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import structlog
 from prometheus_client.registry import Collector
 
+from moorage.adapters import clock
 from moorage.adapters.journal.writer import JournalError
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
@@ -26,6 +27,7 @@ from moorage.adapters.metrics.podresources import snapshot
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.reloads import ReloadMetrics
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
+from moorage.adapters.metrics.trials import TrialMetrics
 from moorage.adapters.probing import Render
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.configz import configz
@@ -36,16 +38,18 @@ from moorage.adapters.tracing.settings import TracingError
 from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.decisions import DecisionLog, accounts_at
 from moorage.app.dump import dump_on_signal
+from moorage.app.identity import own_pod
 from moorage.app.journal import JournalOptions, document_of, open_journal
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import first
 from moorage.app.loop import DecisionLoop
 from moorage.app.process import STOPPING, UNLISTED, Process, run, tuned, until_stopped
 from moorage.app.queuestatus import write_queue_statuses
-from moorage.app.reload import Reloader
+from moorage.app.reload import REPORTER, Reloader
 from moorage.app.selfcheck import SelfCheck
 from moorage.app.sources import Following, watched_kinds
 from moorage.app.tracing import Traces, traces_of
+from moorage.app.trialkeeping import TrialKeeping
 from moorage.core.commands import (
     AskExtenders,
     AskPreemption,
@@ -56,7 +60,8 @@ from moorage.core.commands import (
     RequestCapacity,
 )
 from moorage.core.echo import answer_to
-from moorage.core.events import ConfigurationChanged, TermBegan
+from moorage.core.events import ConfigurationChanged, TermBegan, TrialRecalled, TrialRefused
+from moorage.core.objects import NAMESPACE
 from moorage.core.provisioning import PROVISIONING_REQUEST
 from moorage.core.values import dataclass
 from moorage.engine.context import Observer
@@ -68,6 +73,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
+from moorage.wire.kinds import Kind
 
 _ANSWERS_S = 30.0
 """How long a change of extenders waits for binds that they may be carrying out."""
@@ -191,9 +197,8 @@ class Scheduler(Process):
         accounts = accounts_at(options.verbosity)
         self._traces = traces
         observers = [*([] if accounts is None else [accounts.note]), *([] if traces is None else [traces.pods.attempt])]
-        self.engine = Engine(
-            self._acting(profiles), EngineSettings.of(configuration, options.seed), observer=_in_turn(observers)
-        )
+        settings = self._settings_of(configuration)
+        self.engine = Engine(self._acting(profiles), settings, observer=_in_turn(observers))
         if traces is not None:
             traces.pods.equip(self.engine)  # before the metrics, whose clocks go around it
         self._journal = open_journal(
@@ -219,7 +224,8 @@ class Scheduler(Process):
             traces=None if traces is None else traces.pods,
         )
         jitter = random.Random().random
-        following = Following(client, watched_kinds(profiles), profiles, self._loop.put)
+        every = settings.every(profiles)
+        following = Following(client, _kinds_of(every, settings), every, self._loop.put)
         told = {} if traces is None else {"published": traces.pods.published}
         super().__init__(client, events_client, following, leadership, **told)
         self._extenders = self._extenders_of(configuration)
@@ -236,6 +242,7 @@ class Scheduler(Process):
         self._capacity = CapacityRequests(
             client, self._loop.put, served=lambda: following.watches.serves(PROVISIONING_REQUEST)
         )
+        self._trial = TrialKeeping(self.engine, leadership, self._tell_of_trial, now_s=clock.now_s)
         self._stopping = False
         """Whether the process is shutting down cleanly."""
 
@@ -255,7 +262,7 @@ class Scheduler(Process):
         """The metrics."""
         reloads = [] if self._options.config_file is None else [self._reload_metrics]
         traces = [] if self._traces is None else [self._traces.metrics]
-        return [self.metrics, *reloads, *traces, *super().collectors()]
+        return [self.metrics, TrialMetrics(self.engine), *reloads, *traces, *super().collectors()]
 
     async def aclose(self) -> None:
         """Close the connections to extenders, and the journal."""
@@ -266,7 +273,7 @@ class Scheduler(Process):
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
         statuses = [] if self._options.dry_run else [write_queue_statuses(self.engine, self._client, self._acts)]
-        return self._loop.run(), dump_on_signal(self.engine), *statuses
+        return self._loop.run(), dump_on_signal(self.engine), self._trial.run(self._acts), *statuses
 
     def _acts(self) -> bool:
         """Whether this process places pods at present."""
@@ -286,6 +293,9 @@ class Scheduler(Process):
         if term:
             self.term = term
             await self._loop.tell(TermBegan(term))
+        await self._loop.tell(TrialRecalled(self._trial.recall()))
+        if self._configuration.trial is not None and self._leadership is None and not self._options.dry_run:
+            log.warning("nothing is kept of the trial without leader election: it begins anew with every start")
         self._loop.start_deciding()
         log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
 
@@ -295,22 +305,30 @@ class Scheduler(Process):
     # --- another configuration ---
 
     def _reloader(self, file: str) -> Reloader:
-        return Reloader(file, self._configuration, self._reload, self._recorder.record, self._reload_metrics)
+        return Reloader(
+            file,
+            self._configuration,
+            self._reload,
+            self._recorder.record,
+            self._reload_metrics,
+            refuse_trial=lambda message: self._loop.tell(TrialRefused(message)),
+        )
 
     async def _reload(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
         """Put a configuration in force; what can fail comes first. Kinds that are no longer needed stay followed."""
         others = configuration.extenders != self._configuration.extenders
         extenders = self._extenders_of(configuration) if others else self._extenders
-        self._following.owners.reconfigure(profiles)
-        await self._following.watches.extend(watched_kinds(profiles))
-        await self._following.prices.follow(profiles)
+        settings = self._settings_of(configuration)
+        every = settings.every(profiles)
+        self._following.owners.reconfigure(every)
+        await self._following.watches.extend(_kinds_of(every, settings))
+        await self._following.prices.follow(every)
         try:
             if others:
                 # Binds and requests identify extenders by their index in the configuration that they were decided with.
                 self._loop.paused = True
                 await self._loop.answered(_ANSWERS_S)
                 await self._parts.drop(self._extending)
-            settings = EngineSettings.of(configuration, self._options.seed)
             document = document_of(configuration, profiles)
             await self._loop.tell(ConfigurationChanged(document, self._acting(profiles), settings))
             if self._traces is not None:
@@ -373,6 +391,16 @@ class Scheduler(Process):
             return profiles
         return [profile.without(Point.PRE_BIND, Point.POST_BIND) for profile in profiles]
 
+    def _settings_of(self, configuration: Configuration) -> EngineSettings:
+        settings = EngineSettings.of(configuration, self._options.seed)
+        if settings.trial is None:
+            return settings
+        return replace(settings, trial=replace(settings.trial, built=tuple(self._acting(settings.trial.built))))
+
+    def _tell_of_trial(self, kind: str, reason: str, note: str) -> None:
+        if not self._options.dry_run:
+            self._recorder.record(RecordEvent(own_pod(self._configuration), kind, reason, "Trying", note, REPORTER))
+
     def _pretend(self, command: Command) -> None:
         """With --dry-run nothing is written; a pod counts as bound where it would be.
 
@@ -392,6 +420,8 @@ class Scheduler(Process):
         if self._stopping and not await self._binder.drained(drain_s):
             await self._client.finish(_ON_THE_WIRE_S)
         await self._parts.drop(self._binding)
+        if self._stopping:
+            self._trial.keep(always=True)
         await self._resign()
         await self._loop.applied(_ON_THE_WIRE_S)
         await self._recorder.flush(_DRAIN_S)
@@ -407,3 +437,9 @@ def _in_turn(observers: Sequence[Observer]) -> Observer | None:
             observer(runner, cycle)
 
     return tell
+
+
+def _kinds_of(profiles: Sequence[Profile], settings: EngineSettings) -> list[Kind]:
+    """What is watched; a trial may select namespaces by label."""
+    selects = settings.trial is not None and settings.trial.pods.namespace_selector is not None
+    return watched_kinds(profiles, (NAMESPACE,) if selects else ())

@@ -18,7 +18,7 @@ from moorage.core.values import dataclass
 
 _STEP = 1.1
 _SHORTEST_S = 0.01
-_CLASSES = 220
+MOST_CLASSES = 220
 """The last class begins at a hundred days, about."""
 _LONGEST_S = 1e12
 _PARTS = 1_000_000
@@ -53,8 +53,6 @@ class TrialEnd(StrEnum):
     TIME_OVER = "TimeOver"
     REMOVED = "Removed"
     """The configuration has no trial any more."""
-    REPLACED = "Replaced"
-    """The configuration has another one."""
     BROKEN = "Broken"
     """The configuration cannot be read any more."""
 
@@ -122,13 +120,16 @@ class TrialRecord:
     """Of what is tried and with which pods: a trial with another digest is another trial."""
     phase: TrialPhase = TrialPhase.RUNNING
     ran_s: float = 0.0
-    """For how long it has run. Clocks of different machines are never compared."""
+    """For how long it has run; the time without a leader does not count. Its end follows from this alone, so that
+    clocks of different machines are not compared."""
     end: TrialEnd | None = None
     verdict: TrialVerdict = TrialVerdict.UNKNOWN
     message: str = ""
     """Why it ended, in words."""
     control: SideCounts = SideCounts()
     trial: SideCounts = SideCounts()
+    began_s: float = 0.0
+    """When it began, by the clock of the leader of that time: pods that were created before do not count."""
 
     def counts(self, side: Side) -> SideCounts:
         """Those of one side."""
@@ -144,7 +145,7 @@ def wait_class(waited_s: float) -> int:
     """The class of a waiting time."""
     if not waited_s > _SHORTEST_S:
         return 0
-    return min(math.ceil(math.log(min(waited_s, _LONGEST_S) / _SHORTEST_S, _STEP)), _CLASSES)
+    return min(math.ceil(math.log(min(waited_s, _LONGEST_S) / _SHORTEST_S, _STEP)), MOST_CLASSES)
 
 
 def longest_s(place: int) -> float:

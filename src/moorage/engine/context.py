@@ -117,9 +117,10 @@ class EngineContext:
 
     def responsible(self, pod: Pod) -> Runner:
         """The same for a pod in the queue, which always has one."""
-        runner = self.runners.get(pod.template.scheduler_name, self.fallback)
+        name = pod.template.scheduler_name
+        runner = self.runner_of(pod) if self.sides.on else self.runners.get(name, self.fallback)
         if runner is None:
-            raise LookupError(f"no profile has the scheduler name {pod.template.scheduler_name}")
+            raise LookupError(f"no profile has the scheduler name {name}")
         return runner
 
     def stopped(self) -> bool:

@@ -186,10 +186,10 @@ class Sides:
             if record.in_force:
                 self._go_on(record, now)
                 return
-        self._go_on(TrialRecord(terms.name, digest), now)
+        self._go_on(TrialRecord(terms.name, digest, began_s=now), now)
 
     def _go_on(self, record: TrialRecord, now: float) -> None:
-        self.record, self.on = record, True
+        self.record, self.on = replace(record, began_s=min(record.began_s, now)), True
         self._began_s, self._judge_s, self._worse_since_s = now - max(record.ran_s, 0.0), now, None
         self._tallies = {side: record.counts(side).tally() for side in Side}
 
@@ -230,7 +230,7 @@ class Sides:
 
     def _counted(self, pod: Pod) -> Side | None:
         """The side that a pod counts for; those that are older than the trial count for none."""
-        if not self.measures or pod.created_s < int(self._began_s):
+        if not self.measures or self.record is None or pod.created_s < int(self.record.began_s):
             return None
         return self.side_of(pod)
 

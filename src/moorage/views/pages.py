@@ -40,6 +40,7 @@ def summary(world: World, now: float) -> dict[str, Any]:
             "strategies": world.versions.strategies,
             "spot": world.versions.spot,
             "pods": world.versions.pods,
+            "trial": world.versions.trial,
             "timeline": world.timeline.last,
             "series": world.series.version,
         },

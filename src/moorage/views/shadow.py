@@ -63,25 +63,16 @@ _DRIFT = (
 )
 
 
-def conclusions(counts: ShadowCounts, *, drifting: bool = False) -> list[str]:
-    """What the differences are due to, in sentences; the most important one first.
-
-    Worlds that drift apart differ in what nodes have left, which says nothing about rules.
-    """
+def conclusions(counts: ShadowCounts) -> list[str]:
+    """What the differences are due to, in sentences; the most important one first."""
     scored = sum(tally.decisive for tally in counts.plugins.values())
-    found = [_DRIFT] if drifting else []
-    if scored and not drifting:
-        found += _by_scores(counts.plugins, scored)
+    found = [*_by_scores(counts.plugins, scored)] if scored else []
     for name, tally in sorted(counts.plugins.items(), key=lambda item: -item[1].rejections):
-        if tally.rejections and not drifting:
+        if tally.rejections:
             found.append(
                 f"{name} rejects the other scheduler's node in {_decisions(tally.rejections)}: its rule is another "
                 "there, or is not applied."
             )
-    if counts.hurried:
-        found.append(
-            f"{_decisions(counts.hurried).capitalize()} differed too fast to be judged again in another order."
-        )
     if counts.of(ShadowVerdict.UNDECIDED):
         found.append(f"{_decisions(counts.of(ShadowVerdict.UNDECIDED)).capitalize()} could not be compared.")
     return found
@@ -125,8 +116,7 @@ def document(report: ShadowReport, names: Names) -> dict[str, Any]:
         "decisions": {"total": counts.decisions, **{str(verdict): counts.of(verdict) for verdict in ShadowVerdict}},
         "agreement": report.agreement,
         "unseen": counts.unseen,
-        "notJudgedAgain": counts.hurried,
-        "conclusions": conclusions(counts, drifting=report.here is not None),
+        "conclusions": [*([] if report.here is None else [_DRIFT]), *conclusions(counts)],
         "plugins": [_plugin(name, counts.plugins[name]) for name in sorted(counts.plugins)],
         "differences": [_difference(each, names) for each in report.differences],
         "differencesLeftOut": counts.left_out,
@@ -189,8 +179,9 @@ def _difference(decision: Decision, names: Names) -> dict[str, Any]:
             plugin: [text for reason in reasons if (text := names.text(reason))]
             for plugin, reasons in finding.rejected.items()
         }
-    message = names.text(finding.message)
-    return {**found, "message": message} if message else found
+    if finding.message:
+        found["message"] = names.text(finding.message)
+    return found
 
 
 def _eviction(eviction: ComparedEviction, names: Names) -> dict[str, Any]:

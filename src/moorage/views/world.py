@@ -11,7 +11,17 @@ from typing import Any, TypeAlias
 
 from moorage.core.capacity import CapacityTypes
 from moorage.core.deviceindex import DEVICE_KINDS
-from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import (
+    Event,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    TrialRecalled,
+    TrialRefused,
+)
 from moorage.core.follow import SEEN
 from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
@@ -19,6 +29,7 @@ from moorage.core.objects import NAMESPACE
 from moorage.core.pods import Pod
 from moorage.core.queues import QUEUE_KINDS
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.core.trials import TrialRecord
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.keeping import marks
@@ -30,6 +41,7 @@ from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
+from moorage.framework.trying import TrialConfiguration
 from moorage.views.costs import CostMeter
 from moorage.views.nodemap import NodeMap
 from moorage.views.pending import reason_of
@@ -80,6 +92,7 @@ class Versions:
     strategies: int = 0
     spot: int = 0
     pods: int = 0
+    trial: int = 0
 
 
 class World:
@@ -94,13 +107,15 @@ class World:
         seed: int = 0,
         derives: bool = True,
         rings: Rings | None = None,
+        trial: TrialConfiguration | None = None,
     ) -> None:
         """With `derives`, happenings are derived from events; otherwise they come in through `tell`.
 
-        `rings` are where the series of the charts are kept.
+        `rings` are where the series of the charts are kept. Of the `trial` of the configuration, the profiles are used
+        while the scheduler says that it is in force (`TrialRecalled`).
         """
         settings = keeper or KeeperConfiguration()
-        self.engine = Engine(profiles, EngineSettings(seed=seed), answers_to_all=answers_to_all)
+        self.engine = Engine(profiles, EngineSettings(seed=seed, trial=trial), answers_to_all=answers_to_all)
         self.state = self.engine.state
         self.types = CapacityTypes()
         self.pods: dict[str, Pod] = {}
@@ -117,6 +132,8 @@ class World:
         """The notices of nodes that are about to go away."""
         self.queue: dict[str, QueueEntry] | None = None
         """What the scheduler says about pending pods; None if only the pods themselves are known."""
+        self.trial: TrialRecord | None = None
+        """What the scheduler keeps of the latest trial."""
         self.members = Members()
         self.splits = Splits(self.state)
         self.timeline = Timeline()
@@ -138,6 +155,7 @@ class World:
             QueueTold: self._queue_told,
             Happening: lambda happening, _: self._happened(happening),
             Settled: self._settled,
+            TrialRecalled: self._trial_recalled,
         }
 
     def tell(self, told: Iterable[Told], now: float) -> None:
@@ -148,7 +166,9 @@ class World:
             hearer = self._hearers.get(type(item))
             if hearer is not None:
                 hearer(item, now)
-            if isinstance(item, SEEN):  # answers to commands do not matter here; their effects are seen
+            if isinstance(item, TrialRecalled):
+                events += self._of_trial()
+            elif isinstance(item, SEEN):  # answers to commands do not matter here; their effects are seen
                 events.append(item)
         self.engine.handle(events, now, budget=0)
         self._review()
@@ -166,7 +186,20 @@ class World:
         entry = None if self.queue is None else self.queue.get(pod.uid)
         return guess(pod) if entry is None else (entry.place, entry.message)
 
+    def _of_trial(self) -> list[Event]:
+        """What the engine is told of the trial: it follows the scheduler, and neither begins nor ends one by itself."""
+        sides, record = self.engine.sides, self.trial
+        wanted = record is not None and record.in_force and sides.terms is not None
+        if not wanted or record is None or sides.terms is None or sides.terms.digest != record.digest:
+            return [TrialRefused("the scheduler has ended it")] if sides.on else []
+        return [] if sides.on else [TrialRecalled(record)]
+
     # --- events in ---
+
+    def _trial_recalled(self, event: TrialRecalled, _: float) -> None:
+        if event.record != self.trial:
+            self.trial = event.record
+            self.versions.trial += 1
 
     def _happened(self, *happenings: Happening) -> None:
         self.timeline.add(*happenings)

@@ -45,8 +45,9 @@ class RecordedEngine:
     """An engine whose calls are written down; everything else of it is the engine's own."""
 
     def __init__(self, folder: Path, text: str = SPREADING, size_bytes: int = 1 << 30) -> None:
-        profiles = build_profiles(configuration_of(text), REGISTRY)
-        self.engine = Engine(profiles, EngineSettings(seed=SEED))
+        configuration = configuration_of(text)
+        profiles = build_profiles(configuration, REGISTRY)
+        self.engine = Engine(profiles, EngineSettings.of(configuration, SEED))
         self.journal = Journal(folder, self.engine, recorded_text(text), seed=SEED, version="1", size_bytes=size_bytes)
         self.after_turn: Callable[[float], None] = lambda _: None
 
@@ -61,8 +62,9 @@ class RecordedEngine:
         return commands, next_s
 
     def reconfigure(self, text: str, now: float) -> list[Command]:
-        profiles = build_profiles(configuration_of(text), REGISTRY)
-        changed = ConfigurationChanged(recorded_text(text), profiles, EngineSettings(seed=SEED))
+        configuration = configuration_of(text)
+        profiles = build_profiles(configuration, REGISTRY)
+        changed = ConfigurationChanged(recorded_text(text), profiles, EngineSettings.of(configuration, SEED))
         return self.handle([changed], now, budget=0)[0]
 
 

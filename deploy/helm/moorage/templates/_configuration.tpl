@@ -81,7 +81,22 @@ samplingRatePerMillion: {{ int $.Values.tracing.samplingRatePerMillion }}
 {{- end }}
 {{- end }}
 
-{{/* The whole file. */}}
+{{- define "moorage.trialConfiguration" -}}
+{{- $document := deepCopy .Values.config.trial }}
+{{- include "moorage.fill" (dict "into" $document "from" (dict "apiVersion" "moorage.dev/v1alpha1" "kind" "TrialConfiguration")) }}
+{{- toYaml $document }}
+{{- end }}
+
+{{/* The whole file. A trial is followed by the scheduler, and nothing to the others: none is restarted for it. */}}
+{{- define "moorage.configurationFile" -}}
+{{ include "moorage.configuration" . }}
+{{- if .Values.config.trial }}
+---
+{{ include "moorage.trialConfiguration" . }}
+{{- end }}
+{{- end }}
+
+{{/* The same without a trial. */}}
 {{- define "moorage.configuration" -}}
 {{ include "moorage.schedulerConfiguration" . }}
 ---

@@ -27,6 +27,7 @@ from moorage.views.queues import queue_page
 from moorage.views.repack import repack_page
 from moorage.views.sharespage import shares_page
 from moorage.views.spotpage import spot_page
+from moorage.views.trialpage import trial_page
 from moorage.views.world import Told, World
 
 T = TypeVar("T")
@@ -199,6 +200,10 @@ class DashboardBackend:
     async def queue(self, place: str) -> dict[str, Any]:
         """The pending pods."""
         return await self.ask(lambda world: queue_page(world, _QUEUE_ROWS, place))
+
+    async def trial(self) -> dict[str, Any]:
+        """A configuration on trial."""
+        return await self.ask(trial_page)
 
     async def queues(self) -> dict[str, Any]:
         """The tree of queues."""

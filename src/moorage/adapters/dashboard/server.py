@@ -42,6 +42,7 @@ def application(backend: DashboardBackend, guard: Guard) -> web.Application:
         ("events", pages.events),
         ("queue", pages.queue),
         ("queues", pages.queues),
+        ("trial", pages.trial),
         ("node", pages.node),
         ("search", pages.search),
         ("pod", pages.pod),
@@ -144,6 +145,9 @@ class _Pages:
 
     async def queues(self, _: web.Request) -> web.Response:
         return _json(await self._backend.queues())
+
+    async def trial(self, _: web.Request) -> web.Response:
+        return _json(await self._backend.trial())
 
     async def node(self, request: web.Request) -> web.Response:
         return _json(await self._backend.node(_text(request.query, "name")))

@@ -88,6 +88,8 @@ class LeaderElector:
         self._underway: asyncio.Task[bytes] | None = None
         """The last write, until it has succeeded: the server may carry it out even if we stopped waiting for it."""
         self._said = ""
+        self._notes: dict[str, str] = {}
+        """Annotations that every write of ours has; replaced, never changed, as another thread sets them."""
         self._woken = asyncio.Event()
 
     def leading(self) -> bool:
@@ -98,6 +100,19 @@ class LeaderElector:
     def holder(self) -> str:
         """The current leader as far as we know; empty if there is none."""
         return self._record.holder
+
+    def note(self, key: str, text: str) -> None:
+        """Have an annotation written with the next renewal and all that follow; may be called from any thread."""
+        self._notes = {**self._notes, key: text}
+
+    def noted(self, key: str) -> str | None:
+        """An annotation of the Lease as it was last seen or written; may be called from any thread."""
+        lease = self._lease
+        return None if lease is None else lease.note(key)
+
+    def hurry(self) -> None:
+        """Renew now rather than when it is due."""
+        self._woken.set()
 
     async def follow(self) -> None:
         """Watch the Lease until cancelled. Without the permission to do so, timers have to be enough."""
@@ -252,8 +267,8 @@ class LeaderElector:
     async def _sent(self, lease: Lease | None, record: LeaseRecord) -> bytes:
         namespace, name = self._election.resource_namespace, self._election.resource_name
         if lease is None:
-            return await self._client.create(LEASES, new_lease(namespace, name, record), namespace)
-        return await self._client.replace(LEASES, name, changed_lease(lease, record), namespace)
+            return await self._client.create(LEASES, new_lease(namespace, name, record, self._notes), namespace)
+        return await self._client.replace(LEASES, name, changed_lease(lease, record, self._notes), namespace)
 
     # --- what we know ---
 

@@ -7,6 +7,7 @@ Lease survive a renewal.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 
 from moorage.adapters.kube.errors import ServerError
 from moorage.adapters.kube.resources import LEASES
+from moorage.core.frozen import EMPTY
 from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS
 from moorage.wire.leases import decode_whole_lease
@@ -60,6 +62,13 @@ class Lease:
     content: dict[str, Any] = field(repr=False)
     """The whole object; its resourceVersion is the precondition of the next write."""
 
+    def note(self, key: str) -> str | None:
+        """The value of an annotation."""
+        metadata = self.content.get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        found = annotations.get(key) if isinstance(annotations, dict) else None
+        return found if isinstance(found, str) else None
+
 
 def parse_lease(raw: bytes | msgspec.Raw) -> Lease:
     """Read an object of the API server."""
@@ -77,9 +86,11 @@ def parse_lease(raw: bytes | msgspec.Raw) -> Lease:
     return Lease(record, content)
 
 
-def new_lease(namespace: str, name: str, record: LeaseRecord) -> dict[str, Any]:
-    """The body that creates the Lease."""
-    metadata = {"namespace": namespace, "name": name}
+def new_lease(namespace: str, name: str, record: LeaseRecord, notes: Mapping[str, str] = EMPTY) -> dict[str, Any]:
+    """The body that creates the Lease, with these annotations."""
+    metadata: dict[str, Any] = {"namespace": namespace, "name": name}
+    if notes:
+        metadata["annotations"] = dict(notes)
     return {
         "apiVersion": f"{LEASES.group}/{LEASES.version}",
         "kind": "Lease",
@@ -88,9 +99,15 @@ def new_lease(namespace: str, name: str, record: LeaseRecord) -> dict[str, Any]:
     }
 
 
-def changed_lease(lease: Lease, record: LeaseRecord) -> dict[str, Any]:
-    """The body that replaces the Lease, on the condition that it has not changed in the meantime."""
+def changed_lease(lease: Lease, record: LeaseRecord, notes: Mapping[str, str] = EMPTY) -> dict[str, Any]:
+    """The body that replaces the Lease, on the condition that it has not changed in the meantime.
+
+    Annotations that `notes` does not name stay.
+    """
     content = copy.copy(lease.content)
+    if notes:
+        metadata = content.get("metadata") or {}
+        content["metadata"] = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **notes}}
     content["spec"] = {**(content.get("spec") or {}), **_spec(record)}
     return content
 

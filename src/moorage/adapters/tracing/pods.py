@@ -94,7 +94,7 @@ class PodTraces:
     def equip(self, engine: Engine) -> None:
         """Trace the plugins that an engine has from now on; call it again when it has others, between two turns."""
         self._engine = engine
-        for runner in engine.runners.values():
+        for runner in engine.all_runners.values():
             Tracing(runner.plugins.all, self._wrapper()).begin()
 
     # --- during a turn ---

@@ -32,8 +32,7 @@ from moorage.framework.profiles import Profile
 
 SETTLE_S = 2.0
 """After this time all that belongs to a decision has been seen."""
-MOST_OPEN = 1024
-"""Decisions that wait to be judged again."""
+MOST_OPEN = 2048
 UNSCHEDULABLE = "Unschedulable"
 _ALL = 1 << 62
 
@@ -108,7 +107,7 @@ class Follow:
         while self._open:
             first = self._open[0]
             known = self._moves.count_after(first.number) >= 2 * NEIGHBOURS
-            if now < first.due_s and not (known and not first.evicting):
+            if now < first.due_s and len(self._open) <= MOST_OPEN and not (known and not first.evicting):
                 return first.due_s
             if not most:
                 return now
@@ -161,17 +160,9 @@ class Follow:
         decision = self._decision(pod, there, compared(self.engine, pending, there, now), now)
         number = self._moves.note(pod, came=True, since=known.since)
         if decision.verdict in DISAGREEMENT:
-            self._judge_later(_Open(now + SETTLE_S, number, decision, pending, known.since))
+            self._open.append(_Open(now + SETTLE_S, number, decision, pending, known.since))
         else:
             self.ledger.note(decision)
-
-    def _judge_later(self, open_: _Open) -> None:
-        """Where too much is open to be judged in time, what differs counts as it is."""
-        if len(self._open) < MOST_OPEN:
-            self._open.append(open_)
-        elif not open_.evicting:
-            self.ledger.counts.hurried += 1
-            self.ledger.note(open_.decision)
 
     def _still_waits(self, pod: Pod, known: Waiting, now: float) -> None:
         condition, nominated = pod.scheduled_condition, pod.nominated_node
@@ -181,12 +172,12 @@ class Follow:
         if news:
             decision = self._decision(pod, nominated, Finding(ShadowVerdict.UNDECIDED), now)
             open_ = _Open(now + SETTLE_S, self._moves.step(), decision, self._pending(pod), known.since, evicting=True)
-            self._judge_later(open_)
+            self._open.append(open_)
         elif refused and nominated is None:
             pending = self._pending(pod)
             decision = self._decision(pod, None, placed(self.engine, pending, now), now)
             if decision.verdict is ShadowVerdict.PENDING_THERE:
-                self._judge_later(_Open(now + SETTLE_S, self._moves.step(), decision, pending, known.since))
+                self._open.append(_Open(now + SETTLE_S, self._moves.step(), decision, pending, known.since))
             else:
                 self._count_once(pod.uid, decision)
 

@@ -142,8 +142,6 @@ class ShadowCounts:
     evictions: EvictionTally = field(default_factory=EvictionTally)
     unseen: int = 0
     """Pods of the named schedulers that had a node when they were first seen."""
-    hurried: int = 0
-    """Differences that were too many to be judged again."""
     left_out: int = 0
     """Differences that are no longer kept one by one."""
 

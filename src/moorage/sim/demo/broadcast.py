@@ -27,8 +27,9 @@ from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
-from moorage.core.events import ObjectSeen
+from moorage.core.events import ObjectSeen, TrialRecalled
 from moorage.core.prices import PRICE_LIST
+from moorage.core.trials import TrialRecord
 from moorage.sim.costs import input_prices
 from moorage.sim.demo.loop import View
 from moorage.sim.demo.scenario import Scenario
@@ -75,6 +76,7 @@ class Broadcast:
         self._feed = Feed(stage.cluster, workloads=workloads_in(rules.profiles))
         self._deeds: queue.SimpleQueue[tuple[Callable[[EmbeddedCluster], Any], Future[Any]]] = queue.SimpleQueue()
         self._waiting: tuple[QueueEntry, ...] | None = None
+        self._trial: TrialRecord | None = None
         self._backend: DashboardBackend | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done: asyncio.Event | None = None
@@ -109,11 +111,19 @@ class Broadcast:
         if self._backend is not None:
             began_s = stage.cluster.now_s - stage.elapsed_s
             happened = (replace(each, at_s=began_s + each.at_s) for each in happenings)
-            told: list[Told] = [*self._feed.pull(), *happened, *self._queued()]
+            told: list[Told] = [*self._feed.pull(), *happened, *self._queued(), *self._tried()]
             if told:
                 self._backend.put_from_elsewhere(told)
         if self.view is not None:
             self.view.show(stage, happenings)
+
+    def _tried(self) -> list[Told]:
+        """The trial of that engine, if there is something new about it."""
+        record = self.stage.engine.sides.snapshot(self.stage.cluster.now_s)
+        if record is None or (self._trial is not None and replace(record, ran_s=self._trial.ran_s) == self._trial):
+            return []
+        self._trial = record
+        return [TrialRecalled(record)]
 
     def _queued(self) -> list[Told]:
         """The queue of the engine that decides, if it has changed."""
@@ -146,6 +156,7 @@ class Broadcast:
             keeper=self._scenario.keeper,
             seed=rules.settings.seed,
             derives=False,
+            trial=rules.settings.trial,
         )
         backend = DashboardBackend(world, self._surroundings())
         backend.put(*_prices(self._scenario, rules, self.stage.cluster.now_s), Settled())

@@ -14,6 +14,7 @@ import { spotPage } from "./spot.js";
 import { store } from "./store.js";
 import { strategiesPage } from "./strategies.js";
 import { timelinePage } from "./timeline.js";
+import { trialPage } from "./trial.js";
 import { whatifPage } from "./whatif.js";
 import { cores, count, mebibytes, moment, percent } from "./words.js";
 
@@ -27,6 +28,7 @@ const PAGES = {
   timeline: ["Timeline", timelinePage],
   whatif: ["What if", whatifPage],
   repack: ["Repack", repackPage],
+  trial: ["Trial", trialPage],
 };
 const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
 const $ = (id) => document.getElementById(id);
