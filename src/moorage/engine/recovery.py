@@ -221,7 +221,7 @@ class Recovery:
             for binding in gang_bindings[0].members:
                 if current(binding.entry.pod.uid) is binding:
                     return True
-            del gang_bindings[0]
+            gang_bindings.pop(0).members.clear()  # they refer to each other, and would live until the next collection
         if gang_bindings is not None:
             del self._gang_bindings[key]
         return False
