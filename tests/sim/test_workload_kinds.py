@@ -189,6 +189,37 @@ def test_pods_that_have_succeeded_are_not_waited_for() -> None:
     assert scheduled(run([*room_for(1), done, *objects[1:], *last])) == 0
 
 
+def test_no_more_pods_are_waited_for_than_can_exist() -> None:
+    """A Job has no more pods at once than completions, whatever its parallelism; alone and in a JobSet."""
+    asking = thing(
+        "batch/v1",
+        "Job",
+        "short",
+        {"parallelism": 6, "completions": 2, "completionMode": "Indexed", "template": jobset().pods[0]},
+        annotations={"moorage.dev/gang": "true"},
+    )
+    assert scheduled(run([*room_for(2), asking])) == 2
+    assert scheduled(run([*room_for(1), asking])) == 0
+    (owner, *_), _, _ = jobset()
+    owner["spec"]["replicatedJobs"][1]["template"]["spec"]["parallelism"] = 7
+    assert scheduled(run([*room_for(5), owner])) == 5
+    assert scheduled(run([*room_for(4), owner])) == 0
+
+
+def test_a_group_that_is_made_again_does_not_count_its_old_pods() -> None:
+    """LeaderWorkerSet replaces a group as a whole: old pods that still stand on nodes complete nothing."""
+    objects, made, _ = leader_worker_set(replicas=1)
+    group = [each for each in made if each["metadata"]["name"].startswith("serve-0")]
+    old = []
+    for number, each in enumerate(group):
+        gone = {**each["metadata"], "name": f"old-{number}", "uid": f"old-{number}"}
+        gone |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/slow"]}
+        old.append({**each, "metadata": gone, "spec": {**each["spec"], "nodeName": f"n{number}"}})
+    for room, want in ((5, 0), (6, 3)):
+        found = places(run([*room_for(room), *objects[:-1], *old, *group]))
+        assert sum(1 for name, node in found.items() if name.startswith("default/serve-0") and node) == want
+
+
 # --- owners that lie ---
 
 

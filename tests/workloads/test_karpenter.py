@@ -12,7 +12,7 @@ from moorage.bench.controlplane import ControlPlane
 from tests.app.scheduling import make_node, pods_of, scheduler
 from tests.controlplane_fixtures import PlaneFactory
 from tests.patience import eventually
-from tests.workloads.karpenter import CLAIMS, PATIENCE_S, karpenter, machines
+from tests.workloads.karpenter import CLAIMS, NODES, PATIENCE_S, karpenter, machines
 from tests.workloads.managers import create
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("workloads")]
@@ -37,9 +37,38 @@ def member(number: int) -> dict[str, Any]:
     return {"metadata": {"name": f"g-{number}", "annotations": annotations}, "spec": spec}
 
 
+def versions(plane: ControlPlane, path: str, since: str) -> list[tuple[int, dict[str, Any]]]:
+    """Every version that objects have had since then, with its number: one count for all kinds of a control plane."""
+    answer = plane.request("GET", f"{path}?watch=true&resourceVersion={since}&timeoutSeconds=1")
+    objects = [json.loads(line)["object"] for line in answer.content.splitlines()]
+    return [(int(each["metadata"]["resourceVersion"]), each) for each in objects]
+
+
+def is_open(node: dict[str, Any]) -> bool:
+    """Whether pods may run there."""
+    conditions = node["status"].get("conditions", [])
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and not node["spec"].get("taints")
+
+
+def check_start(plane: ControlPlane, since: str) -> None:
+    """No member was bound before every node was there that had to be added: the gang has started together."""
+    opened: dict[str, int] = {}
+    for number, node in versions(plane, NODES, since):
+        if is_open(node):
+            opened.setdefault(node["metadata"]["name"], number)
+    bound: dict[str, int] = {}
+    for number, pod in versions(plane, PODS, since):
+        if "nodeName" in pod["spec"]:
+            bound.setdefault(pod["metadata"]["name"], number)
+    assert len(bound) == SIZE
+    last = max(opened[node["metadata"]["name"]] for node in machines(plane))
+    assert last < min(bound.values()), f"nodes {opened}, members {bound}"
+
+
 @pytest.mark.parametrize("there", [0, SIZE // 2], ids=["nothing is there", "half of it would fit"])
 def test_karpenter_adds_the_nodes_of_a_gang(fresh_control_plane: PlaneFactory, tmp_path: Path, there: int) -> None:
-    """One node for each member that has none, no more; and all members are bound in the end."""
+    """One node for each member that has none, no more; all members are bound, none before the last node is there."""
     plane = fresh_control_plane()
     for number in range(there):
         make_node(plane, f"n{number}", cpu="4")
@@ -53,9 +82,11 @@ def test_karpenter_adds_the_nodes_of_a_gang(fresh_control_plane: PlaneFactory, t
     file.write_text(json.dumps(configuration))
     grant(plane)
     with karpenter(plane, tmp_path), scheduler(plane, tmp_path / "log", "--config", str(file), "--log-format=text"):
+        since = plane.request("GET", PODS).json()["metadata"]["resourceVersion"]
         for number in range(SIZE):
             create(plane, PODS, member(number))
         eventually(lambda: all(pod["spec"].get("nodeName") for pod in pods_of(plane)), PATIENCE_S, "all are bound")
         assert len(machines(plane)) == SIZE - there
         assert len(plane.request("GET", CLAIMS).json()["items"]) == SIZE - there
         assert len({pod["spec"]["nodeName"] for pod in pods_of(plane)}) == SIZE
+        check_start(plane, since)
