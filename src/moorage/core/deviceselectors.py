@@ -5,6 +5,7 @@ An expression that reads single attributes and capacities only is evaluated once
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from moorage.core.devicepools import DeviceCandidate
@@ -19,6 +20,8 @@ _MOST_KEYS = 4096
 """Of how many different devices an expression remembers what it said; likewise."""
 
 
+_KEPT_SELECTORS = 512
+"""As many as are compiled."""
 _LONGEST_KEPT = 200
 """Characters of an error that a device remembers; longer ones are found out again."""
 _ROOM = 1_000
@@ -64,8 +67,6 @@ def holds(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | N
         known = _asked(expression, candidate, looks)
         if known is None:
             return None
-        if isinstance(known, bool) or len(known) <= _LONGEST_KEPT:
-            remember(candidate, expression, known)
     if isinstance(known, str):
         raise SelectorError(known)
     return known
@@ -79,35 +80,50 @@ def remember(candidate: DeviceCandidate, question: str | tuple[str, ...], answer
 
 
 def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | str | None:
-    """Whether it holds, or why it fails; None if that takes longer."""
-    from moorage.core.devicecel import (  # noqa: PLC0415 - loaded with the first expression only
-        CompileError,
-        EvaluationError,
-        compile_selector,
-        hinted,
-        is_readable,
-    )
-
-    selector = compile_selector(expression)
-    if isinstance(selector, CompileError):
-        return f": CEL compile error: {selector.message}"
-    device, driver = candidate.device, candidate.id.driver
+    """Whether it holds, or why it fails; None if that takes longer. A device remembers what its values do not tell."""
+    selector = _compiled(expression)
+    if isinstance(selector, str):
+        return selector
     if candidate.readable is None:
-        candidate.readable = is_readable(device)
-    key = selector.key(driver, device) if candidate.readable else None
-    known = None if key is None else selector.answers.get(key)
-    if known is not None:
-        return known
-    answer = _answer(selector, expression, candidate, looks)
-    if answer is None:
-        return None
-    if isinstance(answer, EvaluationError):
-        return f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}"
+        candidate.readable = _is_readable(candidate)
+    key = selector.key(candidate.id.driver, candidate.device) if candidate.readable else None
     if key is not None:
+        known = selector.answers.get(key)
+        if known is not None:
+            return known
+    found = _found(selector, expression, candidate, looks)
+    if isinstance(found, bool) and key is not None:
         if len(selector.answers) >= _MOST_KEYS:
             selector.answers.clear()
-        selector.answers[key] = answer.matches
-    return answer.matches
+        selector.answers[key] = found
+    elif found is not None and (isinstance(found, bool) or len(found) <= _LONGEST_KEPT):
+        remember(candidate, expression, found)
+    return found
+
+
+@lru_cache(_KEPT_SELECTORS)
+def _compiled(expression: str) -> DeviceSelector | str:
+    """The selector that an expression is, or why it is none."""
+    from moorage.core.devicecel import CompileError, compile_selector  # noqa: PLC0415 - with the first expression only
+
+    selector = compile_selector(expression)
+    return f": CEL compile error: {selector.message}" if isinstance(selector, CompileError) else selector
+
+
+def _is_readable(candidate: DeviceCandidate) -> bool:
+    from moorage.core.devicecel import is_readable  # noqa: PLC0415 - as above
+
+    return is_readable(candidate.device)
+
+
+def _found(selector: DeviceSelector, expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | str | None:
+    """The same, found out."""
+    from moorage.core.devicecel import EvaluationError, hinted  # noqa: PLC0415 - as above
+
+    answer = _answer(selector, expression, candidate, looks)
+    if isinstance(answer, EvaluationError):
+        return f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}"
+    return None if answer is None else answer.matches
 
 
 def _answer(

@@ -9,9 +9,8 @@ where no other pod needs it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -41,7 +40,7 @@ from moorage.core.nodeterms import any_term
 from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference, readiness, ready_by_s
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.values import dataclass
+from moorage.core.values import copier, dataclass
 from moorage.framework.arguments import PluginArgs, Seconds
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle, UnfinishedError
@@ -445,9 +444,7 @@ class DynamicResources(Plugin):
         allocations = self._allocate(cycle, row, claims)
         if allocations is None:
             return Status(Code.ERROR, ("claim allocation not found for node",))
-        taken = {
-            claim.key: replace(each, allocated_s=cycle.now) for claim, each in zip(claims, allocations, strict=True)
-        }
+        taken = {claim.key: _at(each, cycle.now) for claim, each in zip(claims, allocations, strict=True)}
         cycle.state.devices.reserve(cycle.pod.uid, taken)
         self.counts.allocations += len(taken)
         return None
@@ -565,6 +562,10 @@ class DynamicResources(Plugin):
         timeout_s = self.args.binding_timeout
         waited_s = cycle.now - (cycle.memo.get(_WAITS, cycle.now + timeout_s) - timeout_s)
         self.counts.waits.extend(DriverWait(driver, status, waited_s) for driver in drivers)
+
+
+_at: Callable[[Allocation, float], Allocation] = copier(Allocation, "allocated_s")
+"""An allocation that is made now."""
 
 
 def _timed(search: Search) -> int:
