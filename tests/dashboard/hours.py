@@ -7,25 +7,32 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from random import Random
+
+import pytest
 
 from moorage.adapters.dashboard.backend import DashboardBackend, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.listening import listening
 from moorage.core.capacity import Capacity
-from moorage.core.events import NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.echo import Echo
+from moorage.core.events import Event, NodeSeen, ObjectSeen, PodGone, PodSeen, TermBegan
 from moorage.core.pods import Condition, Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.words import Happening, HappeningKind
 from moorage.views.world import Settled, Told, World
+from tests.adapters.journal.recording import RecordedEngine
 from tests.dashboard.serving import in_thread, reading_of
 
 CAPACITY = "node.kubernetes.io/capacity"
 GPU = "nvidia.com/gpu"
 HOUR_S = 3600.0
 _STEP_S = 5.0
+_RECORDED_STEP_S = 10.0
+BEGAN_S = 1_790_000_000.0
 _MESSAGES = (
     "0/40 nodes are available: 28 Insufficient cpu, 12 node(s) had untolerated taint(s).",
     "0/40 nodes are available: 40 Insufficient memory.",
@@ -130,7 +137,7 @@ def lived(began_s: float, hours: float) -> tuple[World, Life]:
 
 
 @contextmanager
-def served_hours(began_s: float = 1_790_000_000.0, hours: float = 6.0) -> Iterator[str]:
+def served_hours(began_s: float = BEGAN_S, hours: float = 6.0) -> Iterator[str]:
     """A dashboard that has looked at a cluster for so long; its time stands still."""
     world, life = lived(began_s, hours)
 
@@ -146,3 +153,32 @@ def served_hours(began_s: float = 1_790_000_000.0, hours: float = 6.0) -> Iterat
 
     with in_thread(work) as url:
         yield url
+
+
+def record_hours(folder: Path, monkeypatch: pytest.MonkeyPatch, hours: float, began_s: float = BEGAN_S) -> float:
+    """The journal of a scheduler that places the pods of such a life; returns when it ends."""
+    rng, now_s, number = Random(5), began_s, 0
+    monkeypatch.setattr("moorage.adapters.clock.now_s", lambda: now_s)
+    engine, echo = RecordedEngine(folder), Echo()
+    ends: list[tuple[float, str]] = []
+    events: list[Event] = [*(each for each in cluster() if isinstance(each, NodeSeen | ObjectSeen)), TermBegan("1/a")]
+    while now_s < began_s + hours * HOUR_S:
+        now_s += _RECORDED_STEP_S
+        busy = 1.2 + math.sin((now_s - began_s) / HOUR_S * 2.1)
+        for _ in range(int(rng.random() * busy * 3.2)):
+            number += 1
+            pod = make_pod(f"job-{number}", cpu=rng.choice(("2", "4", "8")), memory="4Gi", created_s=now_s)
+            echo.pods[pod.uid] = pod
+            heapq.heappush(ends, (now_s + rng.expovariate(1 / 700.0), pod.uid))
+            events.append(PodSeen(pod))
+        while ends and ends[0][0] <= now_s:
+            uid = heapq.heappop(ends)[1]
+            if echo.pods.pop(uid, None) is not None:
+                events.append(PodGone(uid))
+        commands, _ = engine.handle(events, now_s)
+        events = echo.events(commands)
+        if int(now_s - began_s) % 900 < _RECORDED_STEP_S:
+            engine.journal._next_segment(now_s)
+    engine.journal.close()
+    monkeypatch.undo()
+    return now_s

@@ -15,6 +15,7 @@ from moorage.core.events import NodeSeen, PodSeen
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import RecordedEngine
 from tests.dashboard.conftest import PATIENCE_MS, Visit
+from tests.dashboard.hours import record_hours
 from tests.dashboard.recorded import record
 from tests.dashboard.serving import reading_of, served_journal
 
@@ -70,3 +71,34 @@ def test_a_journal_that_grows(tmp_path: Path) -> None:
     assert show.moment(last_s) == last_s
     assert show.at(last_s).pod("default/late") is None
     assert show.moment(began_s - 60.0) == show.span[0]
+
+
+def test_charts_of_a_journal_lead_to_its_moments(tmp_path: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A click on a chart shows that moment on all pages; a range that is zoomed into is the slider's."""
+    record_hours(tmp_path, monkeypatch, 0.5)
+    with served_journal(tmp_path) as url:
+        page = visit(url)
+        page.get_by_role("link", name=re.compile("^Charts")).click()
+        chart = page.get_by_role("application", name=re.compile("^CPU in cores"))
+        expect(page.get_by_role("button", name="All", exact=True)).to_have_attribute("aria-pressed", "true")
+        before = page.get_by_role("slider").evaluate("(e) => e.value")
+        chart.focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("CPU requested", exact=True).locator("..")).to_contain_text("0%")
+        assert float(page.get_by_role("slider").evaluate("(e) => e.value")) < float(before) - 1000
+        box = page.locator(".u-over").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 40, steps=5)
+        page.mouse.up()
+        expect(page.get_by_role("button", name="Show the whole range")).to_be_visible()
+        expect(page.get_by_text("CPU requested", exact=True).locator("..")).not_to_contain_text("0 of")
+        page.get_by_role("link", name=re.compile("^Queue")).click()
+        slider = page.get_by_role("slider", name="Moment of the journal that is shown")
+        assert slider.evaluate("(e) => e.max - e.min") < 700
+        page.get_by_role("link", name=re.compile("^Timeline")).click()
+        expect(page.get_by_role("table")).to_contain_text("default/job-")
+        page.get_by_role("button", name="Show the whole range").click()
+        expect(page.get_by_role("button", name="Show the whole range")).to_be_hidden()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from moorage.adapters.dashboard.backend import SeriesRequest
 from moorage.adapters.journal.frames import MAGIC, Piece, Segment, path_of, record, segments
 from moorage.adapters.journal.reader import ReadError
 from moorage.adapters.journal.replaying import replay
-from moorage.adapters.journal.timeline import entries
 from moorage.adapters.kube.credentials import from_kubeconfig
 from moorage.app.dashboard_journal import JournalShow
 from moorage.core.events import PodSeen
@@ -87,10 +87,9 @@ def read_journal(data: bytes) -> None:
     with contextlib.suppress(ReadError):
         rerun(folder, REGISTRY, configuration_of(SPREADING), list(_profiles()))
     with contextlib.suppress(ReadError):
-        list(entries(folder))
-    with contextlib.suppress(ReadError):
         show = JournalShow(folder, _profiles(), REGISTRY)
         show.at(show.span[1])
+        show.charts(SeriesRequest(show.span[0], sum(show.span) / 2, 100))
 
 
 def in_a_file(data: bytes) -> None:

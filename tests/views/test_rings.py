@@ -129,3 +129,14 @@ def test_gauges_can_be_added_up() -> None:
     rings.merge("a", "new")
     assert rings.gauges() == ["new"]
     assert known(rings.read(0.0, 1e11, 100).of("new")) == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("step_s", [0.0, 5.0, 1e9])
+def test_ranges_without_bounds(step_s: float) -> None:
+    """Everything that there is."""
+    rings = small()
+    rings.hold({"g": 1.0}, 101.0)
+    rings.hold({"g": 2.0}, 109.0)
+    rings.count("c", 105.0)
+    assert rings.read(-math.inf, math.inf, 100, step_s).of("c").sum() == 1.0
+    assert len(rings.read(200.0, 150.0, 100, step_s).ends_s) <= 1

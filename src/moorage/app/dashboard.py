@@ -13,7 +13,7 @@ import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.dashboard.advice import adviser
-from moorage.adapters.dashboard.backend import DashboardBackend, Refused, Surroundings
+from moorage.adapters.dashboard.backend import DashboardBackend, Refused, SeriesRequest, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.journal.reader import ReadError
@@ -116,7 +116,14 @@ async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry
             show.now_s, around.span = until_s, show.span
             await backend.replace(found)
 
-    around.seek = seek
+    async def charts(asked: SeriesRequest) -> dict[str, Any]:
+        async with seeking:
+            try:
+                return await asyncio.to_thread(show.charts, asked)
+            except ReadError as error:
+                raise Refused(str(error)) from None
+
+    around.seek, around.series = seek, charts
     await backend.replace(world)
     yield backend, Parts()
 

@@ -14,7 +14,9 @@ from moorage.core.prices import PriceList, PriceTable
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 
-_OF_THEIR_NODE = (DAEMON_SET, "Node")
+OF_THE_KUBELET = "Node"
+"""The kind of the owner of static pods, which the kubelet starts by itself."""
+_OF_THEIR_NODE = (DAEMON_SET, OF_THE_KUBELET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +46,15 @@ def bill(state: ClusterState, prices: PriceList, in_use: Collection[str], withou
     return Bill(used_micros, all_micros, used, frozenset(unknown))
 
 
+def keeps_in_use(pod: Pod) -> bool:
+    """Whether a pod on a node keeps that node in use."""
+    owner = pod.template.owner
+    return not pod.finished and (owner is None or owner.kind not in _OF_THEIR_NODE)
+
+
 def nodes_in_use(pods: Iterable[Pod]) -> set[str]:
     """The nodes that these pods keep in use."""
-    return {
-        pod.node
-        for pod in pods
-        if pod.node is not None
-        and not pod.finished
-        and (pod.template.owner is None or pod.template.owner.kind not in _OF_THEIR_NODE)
-    }
+    return {pod.node for pod in pods if pod.node is not None and keeps_in_use(pod)}
 
 
 def nodes_in_use_now(state: ClusterState) -> set[str]:

@@ -1,8 +1,8 @@
 """The page of charts: a range of time in a bounded number of points, as plain values.
 
 Times are the ends of intervals, in seconds. Amounts of resources are in the units of the columns (cpu in milli, memory
-in bytes), rates per minute, waiting times in seconds, costs in millionths of a currency per hour. What was not known
-at a time is None there.
+in bytes), waiting times in seconds, costs in millionths of a currency per hour. Binds, evictions and waiting times are
+those of the minute before, or of the interval where that is longer. What was not known at a time is None there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from moorage.views.series import (
     CAPACITY,
     COST,
     EVICTIONS,
+    MINUTE_S,
     NODES,
     ON_DEMAND_COST,
     PODS,
@@ -28,24 +29,25 @@ from moorage.views.series import (
     WAITING,
     Leader,
     Series,
+    minutes,
+    per_minute,
     percentiles,
 )
 
 MOST_POINTS = 1000
 PERCENTILES = (0.5, 0.95, 0.99)
-_MINUTE_S = 60.0
 
 
 def charts_page(series: Series, since_s: float, until_s: float, most: int, step_s: float = 0.0) -> dict[str, Any]:
     """The charts of a range in at most `most` points; of at least `step_s` each, so that a reader can add new ones."""
-    stretch = series.rings.read(since_s, until_s, max(2, min(most, MOST_POINTS)), step_s)
-    return charts_document(stretch, series, since_s)
-
-
-def charts_document(stretch: Stretch, series: Series, since_s: float) -> dict[str, Any]:
-    """A stretch of time as a document."""
     rings = series.rings
-    middle, most, nearly_all = (_plain(each, 3) for each in percentiles(stretch, PERCENTILES))
+    points = max(2, min(most, MOST_POINTS))
+    stretch = rings.read(since_s - MINUTE_S, until_s, points + 1, step_s)
+    shown = stretch.ends_s > since_s
+    shown[:-points] = False
+    lately = minutes(stretch)
+    middle, nearly_all, all_but_few = (_plain(each[shown], 3) for each in percentiles(lately, PERCENTILES))
+    stretch = stretch.part(shown)
     return {
         "version": series.version,
         "span": None if rings.began_s is None else [rings.began_s, rings.now_s],
@@ -55,9 +57,9 @@ def charts_document(stretch: Stretch, series: Series, since_s: float) -> dict[st
         "pods": _plain(stretch.of(PODS)),
         "resources": [_resource(stretch, name) for name in _named(stretch, CAPACITY)],
         "waiting": [{"name": name, "values": _plain(stretch.of(WAITING + name))} for name in _named(stretch, WAITING)],
-        "binds": _per_minute(stretch, BINDS),
-        "evictions": _per_minute(stretch, EVICTIONS),
-        "waited": {"p50": middle, "p95": most, "p99": nearly_all},
+        "binds": _plain(per_minute(lately, BINDS)[shown], 2),
+        "evictions": _plain(per_minute(lately, EVICTIONS)[shown], 2),
+        "waited": {"p50": middle, "p95": nearly_all, "p99": all_but_few},
         "spot": _plain(_share(stretch.of(SPOT_CPU), stretch.of(ALLOCATED + CPU)), 4),
         "cost": {
             "currency": series.currency,
@@ -84,15 +86,6 @@ def _named(stretch: Stretch, prefix: str) -> list[str]:
         for name, values in stretch.series.items()
         if name.startswith(prefix) and not np.isnan(values).all()
     ]
-
-
-def _per_minute(stretch: Stretch, name: str) -> list[float | None]:
-    """Rates; not for an interval that has only begun, of which too little is known."""
-    lengths_s = np.diff(stretch.ends_s, prepend=stretch.ends_s[:1] - stretch.step_s)
-    known = lengths_s > stretch.step_s / 2
-    rates = np.full(len(lengths_s), np.nan)
-    np.divide(np.nan_to_num(stretch.of(name)) * _MINUTE_S, lengths_s, out=rates, where=known)
-    return _plain(rates, 2)
 
 
 def _share(part: Values, whole: Values) -> Values:

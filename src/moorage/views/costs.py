@@ -1,6 +1,6 @@
 """What the nodes in use cost, and what spot capacity saves; kept, so that each question costs what has changed.
 
-A node is in use while it has a pod that would need another node if it were gone. The savings are the difference between
+Which nodes are in use is said by `core.bills`. The savings are the difference between
 what the spot nodes in use cost and what the same nodes would cost on demand, as far as the price list has both.
 """
 
@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask
+from moorage.core.bills import keeps_in_use
 from moorage.core.capacity import CAPACITY_LABELS, Capacity, CapacityTypes
 from moorage.core.nodecolumn import NodeColumn
 from moorage.core.nodes import Node
-from moorage.core.objects import DAEMON_SET
 from moorage.core.prices import NO_PRICE, PRICE_LIST, PriceList, PriceTable
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
-
-OF_THE_NODE = "Node"
-"""The owner's kind of pods that the kubelet starts by itself."""
-_OF_THEIR_NODE = (DAEMON_SET, OF_THE_NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +84,9 @@ class CostMeter:
             self._used = np.zeros(state.capacity, dtype=np.bool_)
             changes = [state.rows().tolist()]
         for row in {row for rows in changes for row in rows or ()}:
-            self._used[row] = bool(state.alive[row]) and self._needs(row)
+            alive = bool(state.alive[row])
+            self._used[row] = alive and any(keeps_in_use(record.pod) for record in state.records_on(row))
         return self._used
-
-    def _needs(self, row: int) -> bool:
-        owners = (record.pod.template.owner for record in self._state.records_on(row))
-        return any(owner is None or owner.kind not in _OF_THEIR_NODE for owner in owners)
 
     def _on_demand(self) -> Ints:
         """What spot nodes would cost on demand, int64[state.capacity]."""

@@ -46,6 +46,11 @@ class Stretch:
         found = self.series.get(name)
         return np.full(len(self.ends_s), np.nan) if found is None else found
 
+    def part(self, wanted: npt.NDArray[np.bool_]) -> Stretch:
+        """Some of the intervals, bool[intervals]."""
+        series = {name: values[wanted] for name, values in self.series.items()}
+        return Stretch(self.step_s, self.ends_s[wanted], series)
+
 
 class Level:
     """Intervals of one step; the number of an interval is its beginning divided by the step."""
@@ -193,9 +198,9 @@ class Rings:
         """A range in at most `most` intervals (two or more) of at least `step_s`, as finely as possible."""
         if self.began_s is None:
             return Stretch(self._levels[0].step_s, np.empty(0), {})
-        if step_s > 0:
-            since_s -= since_s % step_s
         since_s, until_s = max(since_s, self.began_s), min(until_s, self.now_s)
+        if step_s > 0:
+            since_s = max(since_s - since_s % step_s, self.began_s)
         level = min(
             self._reaching(since_s), key=lambda each: each.step_s * _factor(each, since_s, until_s, most, step_s)
         )

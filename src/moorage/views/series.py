@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moorage.core.bills import OF_THE_KUBELET
 from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.columns import CPU_COLUMN
 from moorage.core.pods import Pod
 from moorage.core.resources import CPU, MEMORY
 from moorage.core.state import ClusterState
-from moorage.views.costs import OF_THE_NODE, CostMeter, HourlyCost
+from moorage.views.costs import CostMeter, HourlyCost
 from moorage.views.pending import Pending
 from moorage.views.rings import Rings, Stretch, Values
 from moorage.views.words import Happening, HappeningKind
@@ -38,6 +39,7 @@ NODES, PODS = "nodes", "pods"
 MOST_RESOURCES = 8
 MOST_REASONS = 10
 MOST_LEADERS = 500
+MINUTE_S = 60.0
 _LATE_S = 10.0
 """A pod that is older than this when it is first seen has waited since it was created."""
 
@@ -168,11 +170,33 @@ def is_charted(name: str) -> bool:
 
 def _is_static(pod: Pod) -> bool:
     owner = pod.template.owner
-    return owner is not None and owner.kind == OF_THE_NODE
+    return owner is not None and owner.kind == OF_THE_KUBELET
+
+
+def minutes(stretch: Stretch) -> Stretch:
+    """Binds, evictions and waits of the minute that ends with each interval, or of the interval where it is longer."""
+    width = max(1, round(MINUTE_S / stretch.step_s))
+    counted = {name: values for name, values in stretch.series.items() if name.startswith((BINDS, EVICTIONS, WAITED))}
+    series: dict[str, Values] = {}
+    for name, values in counted.items():
+        reached = np.pad(values.cumsum(), (width, 0))
+        series[name] = reached[width:] - reached[:-width]
+    return Stretch(stretch.step_s, stretch.ends_s, series)
+
+
+def per_minute(lately: Stretch, name: str) -> Values:
+    """A rate of each minute, float64[intervals]; NaN where too little of the time is known."""
+    width = max(1, round(MINUTE_S / lately.step_s))
+    begins_s = np.concatenate([lately.ends_s[:1] - lately.step_s, lately.ends_s[:-1]])
+    first = np.maximum(np.arange(len(begins_s)) - width + 1, 0)
+    known_s = lately.ends_s - begins_s[first]
+    rates = np.full(len(known_s), np.nan)
+    np.divide(np.nan_to_num(lately.of(name)) * MINUTE_S, known_s, out=rates, where=known_s > lately.step_s / 2)
+    return rates
 
 
 def percentiles(stretch: Stretch, shares: tuple[float, ...]) -> list[Values]:
-    """How long pods had waited that were bound in each interval: float64[intervals] for each share of them.
+    """How long pods had waited that were bound in each interval, float64[intervals] for each share of them.
 
     NaN where none was bound. Times are exact to the bounds between which they are counted.
     """

@@ -32,6 +32,15 @@ class Timeline:
                 self.last += 1
                 self._kept.append((self.last, happening))
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def precede(self, happenings: Iterable[Happening]) -> None:
+        """Put what happened before the oldest entry in front of it, as far as there is room; it is counted already."""
+        for each in reversed([*happenings]):
+            if len(self._kept) < KEPT:
+                self._kept.appendleft((self.last - len(self._kept), each))
+
     def since(self, number: int, most: int) -> list[dict[str, Any]]:
         """At most `most` entries after this number, newest first."""
         found: list[dict[str, Any]] = []

@@ -13,14 +13,18 @@ from moorage.adapters.journal.frames import Segment, segments
 from moorage.adapters.journal.reader import JournalReader, ReadError
 from moorage.adapters.journal.records import RecordedTurn, Start
 from moorage.adapters.journal.replaying import replay
-from moorage.adapters.journal.timeline import entries, events, span
+from moorage.adapters.journal.timeline import scenes
 from moorage.adapters.journal.writer import Journal, JournalError
 from moorage.core.events import NodeSeen, TermBegan
 from moorage.engine.engine import Engine
-from moorage.views.words import HappeningKind
+from moorage.views.words import Happening, HappeningKind
 from tests.adapters.journal.filling import fill, recorded
 from tests.adapters.journal.recording import REGISTRY
 from tests.framework.readers import default_profile
+
+
+def story_of(folder: Path) -> list[Happening]:
+    return [each for scene in scenes(folder, REGISTRY) for each in scene.happened]
 
 
 def test_a_journal_that_is_cut_anywhere_can_be_read_up_to_there(tmp_path: Path) -> None:
@@ -107,7 +111,7 @@ def test_a_full_disk_breaks_the_journal_off_and_never_the_scheduler(
     assert result.differing == 0
     assert any("something is missing" in warning for warning in result.warnings)
     ends = (HappeningKind.STARTED, HappeningKind.GAP, HappeningKind.ENDED)
-    assert [each.what for each in entries(tmp_path) if each.what in ends] == [*ends]
+    assert [each.what for each in story_of(tmp_path) if each.what in ends] == [*ends]
 
 
 def test_an_engine_that_cannot_be_written_breaks_the_journal_off(
@@ -139,7 +143,7 @@ def test_the_story_of_a_journal(tmp_path: Path) -> None:
     engine.journal._next_segment(13.7)
     fill(engine, 2, 4)
     engine.journal.close()
-    story = list(entries(tmp_path))
+    story = story_of(tmp_path)
     binds = [HappeningKind.ATTEMPTED] * 5
     assert [each.what for each in story] == [
         HappeningKind.STARTED,
@@ -150,15 +154,11 @@ def test_the_story_of_a_journal(tmp_path: Path) -> None:
     ]
     assert story[1].subject == "default/pod-0"
     assert story[1].facts["node"] in {"n0", "n1", "n2"}
-    assert [each.subject for each in entries(tmp_path, since_s=14.0, until_s=15.0)] == [
-        "default/pod-4",
-        "default/pod-5",
-    ]
-    assert span(tmp_path)[1] >= 15.5
+    assert [each.subject for each in story if 14.0 <= each.at_s <= 15.0] == ["default/pod-4", "default/pod-5"]
     segments(tmp_path)[0].unlink()
-    (now_s, known), *_ = events(tmp_path, REGISTRY)
-    assert now_s == 13.7
-    assert {event.node.name for event in known if isinstance(event, NodeSeen)} == {"n0", "n1", "n2"}
+    first, image, *_ = scenes(tmp_path, REGISTRY)
+    assert (first.anew, first.time_s, image.time_s) == (True, 13.7, 13.7)
+    assert {event.node.name for event in image.events if isinstance(event, NodeSeen)} == {"n0", "n1", "n2"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from moorage.adapters.journal import frames
 from moorage.adapters.journal.frames import Segment, path_of, record, segments
 from moorage.adapters.journal.reader import ReadError
 from moorage.adapters.journal.replaying import replay
-from moorage.adapters.journal.timeline import entries, events, span
+from moorage.adapters.journal.timeline import scenes
 from moorage.cli.main import run
 from tests.adapters.journal.filling import fill, recorded
 from tests.adapters.journal.recording import REGISTRY, recorded_text
@@ -84,7 +84,7 @@ def test_an_image_of_the_old_kind_runs_nothing(tmp_path: Path) -> None:
     folder.mkdir()
     image = record(1, encode(START)) + record(3, old_pickle(f"touch {marker}"))
     segment(folder, image, magic=b"moorage\x01")
-    for read in (lambda: replay(folder, REGISTRY), lambda: list(events(folder, REGISTRY))):
+    for read in (lambda: replay(folder, REGISTRY), lambda: list(scenes(folder, REGISTRY))):
         with pytest.raises(ReadError) as caught:
             read()
         assert not marker.exists()
@@ -226,9 +226,7 @@ def test_records_with_changed_bytes_are_read_or_refused(seed: int, pieces: list[
     segment(tmp_path, bytes(stream))
     for read in (
         lambda: replay(tmp_path, REGISTRY),
-        lambda: list(entries(tmp_path)),
-        lambda: list(events(tmp_path, REGISTRY)),
-        lambda: span(tmp_path),
+        lambda: list(scenes(tmp_path, REGISTRY)),
     ):
         with contextlib.suppress(ReadError):
             read()

@@ -1,15 +1,19 @@
-"""Reads a journal: its records in order, across segments, however each of them ends."""
+"""Reads a journal: its records in order, across segments, however each of them ends.
+
+`JournalReader` reads what there is; `JournalTail` reads on where it stopped, as a journal may grow.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-from moorage.adapters.journal.frames import Segment, segments
+from moorage.adapters.journal.frames import Segment, number_of, segments
 from moorage.adapters.journal.records import Record, Restorer, Start
 from moorage.adapters.journal.values import ReadError, Unreadable
 
-__all__ = ["JournalReader", "ReadError"]
+__all__ = ["JournalReader", "JournalTail", "ReadError"]
 
 
 class JournalReader:
@@ -33,9 +37,10 @@ class JournalReader:
     def records(self) -> Iterator[Record]:
         """Everything that was written, oldest first; `ReadError` where a segment cannot be understood."""
         for path in self.segments:
-            yield from self._segment(path)
+            yield from self.records_of(path)
 
-    def _segment(self, path: Path) -> Iterator[Record]:
+    def records_of(self, path: Path) -> Iterator[Record]:
+        """Everything in one segment; nothing if it was dropped meanwhile."""
         segment, restorer, begun = Segment(path), Restorer(), False
         try:
             for piece in segment.pieces():
@@ -53,3 +58,36 @@ class JournalReader:
             raise ReadError(f"{path}: {error}") from None
         if segment.cut:
             self.warnings.append(f"{path}: {segment.cut} bytes at the end are no whole record and are left out")
+
+
+class JournalTail:
+    """Reads a journal from its beginning, and later what was added."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = -1
+        """Of the segment that was read last."""
+        self._size = 0
+        """What that segment had then, in bytes."""
+        self._read = 0
+        """How many of its records were read."""
+
+    def more(self) -> Iterator[tuple[Path, Record]]:
+        """What was not read yet, with its segment."""
+        reader = JournalReader(self._folder)
+        for path in reader.segments:
+            number, size = number_of(path), _size_of(path)
+            if number < self._number or (number == self._number and size == self._size):
+                continue
+            known = self._read if number == self._number else 0
+            self._number, self._size, self._read = number, size, known
+            for record in itertools.islice(reader.records_of(path), known, None):
+                self._read += 1
+                yield path, record
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -32,7 +32,7 @@ function times(plot, splits, axis, space, step) {
 
 /**
  * `spec` is {title, lines(history) -> [{key, label, values}], unit(most) -> [divisor, word], empty, gaps?, most?, words?(value)};
- * `page` is {zoom(from, to), reset(), point(at), pick(at), pickable}.
+ * `page` is {zoom(from, to), reset(), point(at), pick(at), moment(), pickable}.
  */
 export class Chart {
   constructor(spec, page) {
@@ -111,11 +111,27 @@ export class Chart {
       }))],
       cursor: { sync: { key: "charts" }, drag: { x: true, y: false, setScale: false }, y: false, points: { size: 6 },
         bind: { dblclick: () => () => { this.page.reset(); return null; } } },
-      hooks: { setCursor: [(u) => this.say(u.cursor.idx ?? null)], setSelect: [(u) => this.selected(u)] },
+      hooks: { setCursor: [(u) => this.say(u.cursor.idx ?? null)], setSelect: [(u) => this.selected(u)], draw: [(u) => this.mark(u)] },
     }, this.data(), this.place);
     this.plot.over.addEventListener("click", () => this.clicked());
     this.plot.setScale("x", { min: this.bounds[0], max: this.bounds[1] });
     this.say(null);
+  }
+
+  /** A line at the moment that the other pages show. */
+  mark(plot) {
+    const at = this.page.moment();
+    if (at === null || at < this.bounds[0] || at > this.bounds[1]) return;
+    const x = plot.valToPos(at, "x", true);
+    plot.ctx.save();
+    plot.ctx.setLineDash([]);
+    plot.ctx.strokeStyle = style("--accent");
+    plot.ctx.lineWidth = 2 * devicePixelRatio;
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(x, plot.bbox.top);
+    plot.ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
+    plot.ctx.stroke();
+    plot.ctx.restore();
   }
 
   /** A line of the legend: a switch for its line, and the value under the cursor. */

@@ -3,7 +3,7 @@
 import { Chart, prepare } from "./chart.js";
 import { announce, choice, empty, h } from "./dom.js";
 import { History } from "./history.js";
-import { bounds, fixed, fix, follow, latest, listen, RANGES, unfix } from "./range.js";
+import { bounds, fix, follow, latest, listen, RANGES, seek, unfix } from "./range.js";
 import { store, whenNew } from "./store.js";
 import { moment } from "./words.js";
 
@@ -59,12 +59,17 @@ function leadership() {
 
 export async function chartsPage(main, signal) {
   const grid = h("div", { class: "charts" });
-  const zoomed = h("span", { class: "row", hidden: true });
   const none = empty("Reading\u2026");
   const history = new History();
   const charts = new Map();
-  const page = { pickable: false, zoom, reset: unfix, point: (at) => { for (const chart of charts.values()) chart.point(at); }, pick: () => {} };
-  const ranges = h("div", {});
+  const journal = store.about.mode === "journal";
+  const page = { pickable: journal, moment: () => (journal ? store.summary.now : null), zoom, reset: unfix, point: (at) => { for (const chart of charts.values()) chart.point(at); }, pick };
+  const ranges = choice("Range of time", RANGES, latest(), follow);
+
+  function pick(at) {
+    if (!journal) return;
+    seek(at).then(() => announce(`All pages show ${moment(at)}`), (error) => announce(error.message));
+  }
 
   function zoom(from, to) {
     const [first, last] = history.span ?? [from, to];
@@ -86,13 +91,7 @@ export async function chartsPage(main, signal) {
     if (wanted.some((chart, i) => grid.children[i] !== chart.element)) grid.replaceChildren(...wanted.map((chart) => chart.element));
     for (const chart of wanted) chart.update(history, range);
     none.hidden = true;
-    showRange(range);
-  }
-
-  function showRange(range) {
-    ranges.replaceChildren(choice("Range of time", RANGES, latest(), (value) => follow(value)));
-    zoomed.hidden = fixed() === null;
-    zoomed.replaceChildren(h("span", {}, `${moment(range[0])} to ${moment(range[1])}`), h("button", { type: "button", onclick: unfix }, "Show the whole range"));
+    for (const button of ranges.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.textContent === RANGES.find(([value]) => value === latest())?.[1]));
   }
 
   const leaders = leadership();
@@ -101,14 +100,15 @@ export async function chartsPage(main, signal) {
     if (!signal.aborted) show();
   };
   main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Charts"),
-    h("p", { class: "lead" }, "Drag over a chart to zoom in, double-click to zoom out. The value of every line is beside its name, at the time under the pointer or now.")),
-    h("div", { class: "row" }, ranges, zoomed), none, grid);
+    h("p", { class: "lead" }, `Drag over a chart to zoom in, double-click to zoom out. Beside the name of a line is its value at the time under the pointer, else the latest one.${journal ? " Click to show the cluster at that moment on all pages." : ""}`)),
+    h("div", { class: "row" }, ranges), none, grid);
   listen(() => load().catch(() => {}), signal);
   document.addEventListener("themechange", () => { for (const chart of charts.values()) chart.build(); }, { signal });
   signal.addEventListener("abort", () => { for (const chart of charts.values()) chart.end(); });
+  if (journal) store.listen((change) => { if (change.whole) load().catch(() => {}); }, signal);
   const prepared = prepare();
-  if (store.about.mode !== "journal") {
-    const timer = setInterval(() => { if (!document.hidden && !fixed()) load().catch(() => {}); }, FLOW_MS);
+  if (!journal) {
+    const timer = setInterval(() => { if (!document.hidden && latest() !== null) load().catch(() => {}); }, FLOW_MS);
     signal.addEventListener("abort", () => clearInterval(timer));
   }
   return whenNew("series", signal, 1000, load);

@@ -1,12 +1,12 @@
 // The page: finds out which one is asked for, keeps the frame around it up to date, and follows the cluster.
 
-import { post } from "./api.js";
 import { chartsPage } from "./charts.js";
 import { h, name, shown } from "./dom.js";
 import { mapPage } from "./map.js";
 import { nodePage } from "./node.js";
 import { podPage } from "./pod.js";
 import { queuePage } from "./queue.js";
+import { fixed, listen, seek, unfix } from "./range.js";
 import { repackPage } from "./repack.js";
 import { searchPage } from "./search.js";
 import { sharesPage } from "./shares.js";
@@ -31,6 +31,7 @@ const PAGES = {
   trial: ["Trial", trialPage],
 };
 const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
+const STEADY = new Set(["charts"]); // These pages take another moment of a journal as it comes.
 const $ = (id) => document.getElementById(id);
 
 let leaving = new AbortController();
@@ -63,10 +64,7 @@ function decoded(text) {
 }
 
 function frame() {
-  const parts = (store.about.notes ?? []).map((note) => h("p", { class: "notice" }, note));
-  if (store.about.span) parts.push(seekBar(...store.about.span));
-  parts.push(numbers);
-  return parts;
+  return [...(store.about.notes ?? []).map((note) => h("p", { class: "notice" }, note)), time, numbers];
 }
 
 const numbers = h("dl", { class: "stats", "aria-label": "The cluster in numbers" });
@@ -84,14 +82,33 @@ function showNumbers() {
   for (const [page, n] of Object.entries(badges)) $(`badge-${page}`).textContent = n ? count(n) : "";
 }
 
+const time = h("div", { style: { display: "contents" } });
+
+/** What all pages have to do with time: the moment of a journal that they show, and the range that was zoomed into. */
+function showTime() {
+  const zoomed = fixed();
+  const range = zoomed ? `${moment(zoomed[0])} to ${moment(zoomed[1])}` : "";
+  const whole = zoomed ? h("button", { type: "button", onclick: unfix }, "Show the whole range") : null;
+  if (store.about.span) time.replaceChildren(h("section", { class: "panel", "aria-label": "Journal" }, seekBar(...(zoomed ?? store.about.span)), zoomed ? h("div", { class: "row" }, h("span", {}, range), whole) : null));
+  else if (zoomed) time.replaceChildren(h("section", { class: "panel", "aria-label": "Range of time" }, h("div", { class: "row" }, h("span", {}, `Charts and timeline: ${range}. The other pages show now, as there is no journal here.`), whole)));
+  else time.replaceChildren();
+}
+
 /** The time line of a journal: any moment of it can be shown. */
 function seekBar(first, last) {
   const now = store.summary.now;
   const label = h("output", {}, moment(now));
-  const go = (at) => post("seek", { time: at }).catch((error) => { label.textContent = error.message; });
+  const go = (at) => seek(at).catch((error) => { label.textContent = error.message; });
   const slider = h("input", { type: "range", min: Math.floor(first), max: Math.ceil(last), value: Math.round(now), step: "any", "aria-label": "Moment of the journal that is shown",
     oninput: (e) => { label.textContent = moment(Number(e.target.value)); }, onchange: (e) => go(Number(e.target.value)) });
-  return h("section", { class: "panel", "aria-label": "Journal" }, h("div", { class: "seek" }, h("span", {}, "Journal at"), slider, label));
+  return h("div", { class: "seek" }, h("span", {}, "Journal at"), slider, label);
+}
+
+/** Another range: the moment of a journal that is shown is one of it. */
+function rangeChanged() {
+  const zoomed = fixed();
+  showTime();
+  if (zoomed && store.about.span && (store.summary.now < zoomed[0] || store.summary.now > zoomed[1])) seek(zoomed[1]).catch(() => {});
 }
 
 function showLink(state) {
@@ -134,10 +151,12 @@ function start() {
     if (change.whole) {
       $("title").replaceChildren(name(store.about.title));
       $("mode").textContent = store.about.mode + (store.about.writes ? ", writes allowed" : "");
-      if (!shownPage || store.about.mode === "journal") { route(); shownPage = true; }
+      showTime();
+      if (!shownPage || (store.about.mode === "journal" && !STEADY.has(location.hash.split("/")[1]))) { route(); shownPage = true; }
       document.documentElement.dataset.ready = "yes";
     }
   }, new AbortController().signal);
+  listen(rangeChanged, new AbortController().signal);
   addEventListener("hashchange", () => { if (shownPage) { route(); $("main").focus({ preventScroll: true }); } });
   globalThis.moorage = store;
   store.follow(showLink);

@@ -1,5 +1,7 @@
-// The range of time that is looked at: the latest so many seconds, or two moments. Pages that have a time follow it.
+// The range of time that is looked at: the latest so many seconds, or two moments. Charts and timeline show it; where a
+// journal is there, all pages show a moment of it.
 
+import { post } from "./api.js";
 import { store } from "./store.js";
 
 export const RANGES = [[900, "15 min"], [3600, "1 h"], [10800, "3 h"], [21600, "6 h"], [86400, "24 h"], [0, "All"]];
@@ -41,3 +43,6 @@ export function listen(listener, signal) {
 function tell() {
   for (const listener of [...listeners]) listener();
 }
+
+/** Show the moment of a journal on all pages. */
+export const seek = (at) => post("seek", { time: at });

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { chip, choice, empty, h, name, panel, podLink, Table } from "./dom.js";
+import { fixed, listen } from "./range.js";
 import { whenNew } from "./store.js";
 import { clock, moment, plural } from "./words.js";
 
@@ -19,16 +20,18 @@ export function timelinePage(main, signal) {
     { title: "Object", class: "text name", cell: (e) => (e.pod ? podLink(e.subject) : name(e.subject)) },
     { title: "", class: "text wide", cell: (e) => name(e.text) },
   ], (e) => e.n);
-  const none = empty("Nothing has happened yet.");
+  const none = empty("Nothing has happened in this time.");
   const show = () => {
     const kinds = remembered.filter.split(" ");
-    const wanted = entries.filter((e) => !remembered.filter || kinds.includes(e.what)).slice(0, MOST);
+    const [from, to] = fixed() ?? [-Infinity, Infinity];
+    const wanted = entries.filter((e) => e.t >= from && e.t <= to && (!remembered.filter || kinds.includes(e.what))).slice(0, MOST);
     table.update(wanted, `${plural(wanted.length, "entry").replace("entrys", "entries")}, newest first`);
     table.element.hidden = !wanted.length;
     none.hidden = wanted.length > 0;
   };
   main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Timeline"), h("p", { class: "lead" }, "Decisions, evictions, nodes and leader changes since the dashboard looks.")),
     h("div", { class: "row" }, choice("Show", FILTERS, remembered.filter, (value) => { remembered.filter = value; show(); })), panel("", table.element, none));
+  listen(show, signal);
   return whenNew("timeline", signal, 600, async () => {
     const found = await get("timeline", { since: last });
     if (signal.aborted) return;
