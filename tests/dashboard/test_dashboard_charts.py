@@ -43,13 +43,10 @@ def panel(page: Page, title: str) -> Locator:
     return page.locator(".chart-panel", has=page.get_by_role("heading", name=re.compile(f"^{start}")))
 
 
-def inked(page: Page, title: str) -> int:
-    """How many pixels of a chart are drawn."""
-    count = (
-        "(c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v).length"
-    )
-    found: int = panel(page, title).locator("canvas").evaluate(count)
-    return found
+def wait_until_drawn(page: Page, title: str) -> None:
+    """Until a chart has ink for its axes and lines."""
+    pixels = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v)"
+    page.wait_for_function(f"(c) => {pixels}.length > 1000", arg=panel(page, title).locator("canvas").element_handle())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -58,7 +55,7 @@ def test_every_chart_is_drawn(hours: str, visit: Visit, scheme: str) -> None:
     page = visit(f"{hours}#/charts", color_scheme=scheme)
     for title in TITLES:
         expect(panel(page, title).locator("canvas")).to_be_visible()
-        assert inked(page, title) > 1000, title
+        wait_until_drawn(page, title)
     expect(panel(page, "CPU").locator("small").first).to_have_text("cores")
     expect(panel(page, "CPU").get_by_role("button", name="Allocatable 640")).to_be_visible()
     expect(panel(page, "Leaders").get_by_role("button", name=re.compile("moorage-a"))).to_be_visible()

@@ -17,7 +17,7 @@ from moorage.adapters.dashboard.backend import SeriesRequest
 from moorage.adapters.journal.frames import number_of
 from moorage.adapters.journal.reader import JournalReader, JournalTail
 from moorage.adapters.journal.records import EMPTY, Start
-from moorage.adapters.journal.timeline import Narrator, Scene
+from moorage.adapters.journal.timeline import JournalScene, Narrator
 from moorage.core.events import TrialRecalled
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
@@ -126,7 +126,7 @@ class JournalShow:
             self._last_s = max(self._last_s, scene.time_s)
         self._tip.series.measure(self._last_s)
 
-    def _index(self, path: Path, start: Start, scene: Scene) -> None:
+    def _index(self, path: Path, start: Start, scene: JournalScene) -> None:
         known = scene.anew or start.begins == EMPTY
         unbound = None if known else [pod for pod in self._tip.pods.values() if pod.node is None]
         happened, before = scene.happened, self._tip.timeline.last
@@ -151,7 +151,7 @@ class JournalShow:
         places = (at for at, each in enumerate(self._starts) if each.usable and each.time_s <= until_s)
         return max(places, default=0)
 
-    def _scenes(self, place: int, until_s: float) -> Iterator[Scene]:
+    def _scenes(self, place: int, until_s: float) -> Iterator[JournalScene]:
         if not self._starts:
             return
         start = self._starts[place]
@@ -177,7 +177,7 @@ class JournalShow:
         world = self._world(_no_charts())
         fine = Rings(fixed=(), last=(max(1.0, (until_s - since_s) // max(1, asked.points)), 2 * max(2, asked.points)))
         last_s = since_s
-        for scene in itertools.chain(self._scenes(self._nearest(since_s), until_s), [Scene(until_s)]):
+        for scene in itertools.chain(self._scenes(self._nearest(since_s), until_s), [JournalScene(until_s)]):
             if scene.time_s >= since_s and world.series.rings is not fine:
                 world.series.rings = fine
                 world.series.measure(since_s)
@@ -194,7 +194,7 @@ class JournalShow:
         return World(self._profiles, answers_to_all=True, derives=False, rings=rings)
 
 
-def _told(scene: Scene) -> list[Told]:
+def _told(scene: JournalScene) -> list[Told]:
     """What a world is told; it has no pods of its own to try other profiles on."""
     return [*(each for each in scene.events if not isinstance(each, TrialRecalled)), *scene.happened]
 

@@ -23,7 +23,7 @@ from moorage.views.story import decided
 from moorage.views.words import WORDS, Happening, HappeningKind
 
 
-class Scene(NamedTuple):
+class JournalScene(NamedTuple):
     """What a record tells."""
 
     time_s: float
@@ -50,36 +50,36 @@ class Narrator:
         self._known = False
         """Whether the next image has nothing new."""
 
-    def scene(self, record: Record) -> Scene | None:
+    def scene(self, record: Record) -> JournalScene | None:
         """What a record tells; None if it tells nothing. `ReadError` where it cannot be understood."""
         if isinstance(record, RecordedTurn):
             self._turns += 1
-            return Scene(record.now_s, record.events, [*_told(record)])
+            return JournalScene(record.now_s, record.events, [*_told(record)])
         if isinstance(record, Start):
             return self._begin(record)
         if isinstance(record, End):
-            return Scene(record.now_s, happened=[_ended(record)])
+            return JournalScene(record.now_s, happened=[_ended(record)])
         return self._load(record)
 
-    def _begin(self, start: Start) -> Scene:
+    def _begin(self, start: Start) -> JournalScene:
         before, self._start = self._start, start
         follows = before is not None and before.run == start.run
         self._known = follows and not start.gap and start.turns == self._turns
         self._turns = start.turns
         resumed = before is None and self._unbound is not None
         happened = [] if self._known or resumed else [_started(start, follows=follows)]
-        return Scene(start.time_s, happened=happened, anew=not self._known)
+        return JournalScene(start.time_s, happened=happened, anew=not self._known)
 
-    def _load(self, image: Image) -> Scene | None:
+    def _load(self, image: Image) -> JournalScene | None:
         if self._known or self._start is None:
             return None
         self._known = True
         engine = engine_of(image, self._start, self._registry)
         unbound, self._unbound = self._unbound, None
-        return Scene(self._start.time_s, _seen_by(engine, _unbound(engine) if unbound is None else unbound))
+        return JournalScene(self._start.time_s, _seen_by(engine, _unbound(engine) if unbound is None else unbound))
 
 
-def scenes(folder: Path, registry: Registry) -> Iterator[Scene]:
+def scenes(folder: Path, registry: Registry) -> Iterator[JournalScene]:
     """A whole journal; `ReadError` where it cannot be read."""
     narrator = Narrator(registry)
     for record in JournalReader(folder).records():
