@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
+from moorage.cli.main import run
 from moorage.wire.trialrecords import TRIAL_ANNOTATION
 from tests.app.sites import LEASES, Replica, Site, eventually
 from tests.contract.manifests import a_node, a_pod
@@ -154,14 +155,19 @@ def test_a_trial_that_is_not_worse_stays_over_leaders(site: Site) -> None:
             assert metric(b, PLACED) == 2 * PODS
 
 
-def test_a_trial_ends_with_its_document_and_a_broken_one_spoils_nothing(site: Site) -> None:
-    """The file is changed while the scheduler runs: broken, mended, without the trial."""
+def test_a_trial_ends_with_its_document_and_a_broken_one_spoils_nothing(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is changed while the scheduler runs: broken, mended, without the trial. `explain` knows that it runs."""
     tried = Tried(site)
     config = Path(tried.config(HARMFUL, 1000))
     good = config.read_text()
     with site.replica("a", "--config", str(config)) as a:
         tried.tell("the trial runs", lambda: tried.record().get("phase") == "Running", a)
         spoilt = tried.create("tried")
+        explain = ["explain", "p1", "-n", "tried", "--config", str(config)]
+        assert run([*explain, "--kubeconfig", str(site.plane.scheduler_kubeconfig)]) == 0
+        assert "decided on by the profiles of the trial" in capsys.readouterr().out
         config.write_text(good.replace("duration: 1h", "duration: soon"))
         tried.tell("the trial has ended", lambda: tried.record().get("end") == "Broken", a)
         tried.tell("its pods are bound", tried.bound(spoilt), a)

@@ -528,4 +528,18 @@ FILES = sorted(
     for path in (_ROOT / folder).rglob("*.yaml")
     if path.stat().st_size < 20_000
 )
-CONFIGURATIONS = [path for path in FILES if path.name in ("config.yaml", "profile.yaml", "kube-scheduler-config.yaml")]
+_CONFIGURED = ("config.yaml", "profile.yaml", "trial.yaml", "kube-scheduler-config.yaml")
+CONFIGURATIONS = [path for path in FILES if path.name in _CONFIGURED]
+TRIAL = {
+    "name": "packed",
+    "digest": "d",
+    "phase": "Ended",
+    "ranSeconds": 12.5,
+    "beganSeconds": 1.8e9,
+    "end": "Worse",
+    "verdict": "Worse",
+    "message": "pending",
+    "control": {"placed": 3, "waits": [[0, 2], [97, 1]]},
+    "trial": {"placed": 1, "pending": 2, "evictions": 1, "failedBinds": 1},
+}
+"""What a Lease keeps of a trial."""

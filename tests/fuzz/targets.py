@@ -50,6 +50,7 @@ from moorage.wire.extender_questions import (
 from moorage.wire.kinds import BY_ID, KINDS
 from moorage.wire.policy_rules import read_rules
 from moorage.wire.prices import parse_price_list
+from moorage.wire.trialrecords import trial_record, trial_text
 from tests.fuzz import samples
 from tests.fuzz.journals import in_a_file, journal_input, read_journal
 from tests.fuzz.mutation import Mutator
@@ -214,6 +215,11 @@ def _configure(data: bytes) -> None:
         build_profiles(reading.configuration, REGISTRY)
 
 
+def _recall(data: bytes) -> None:
+    record = trial_record(data.decode(errors="replace"))
+    assert record is None or trial_record(trial_text(record)) is not None
+
+
 def _kubeconfig(data: bytes) -> None:
     in_a_file(data)
 
@@ -328,6 +334,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("validate", _file(samples.FILES), _validate, (), 1.0, most_bytes=16_000),
     Target("configuration", _file(samples.CONFIGURATIONS), _configure, (), 1.0, most_bytes=16_000),
+    Target("trial record", _json(samples.TRIAL), _recall, (), 1.0),
     Target("engine", _some_objects, _decide, (), 0.3),
     Target("keeper", _some_objects, _keep, (), 0.2),
     Target("journal", journal_input, read_journal, (), 0.3),
