@@ -19,6 +19,7 @@ from tests.dashboard.recorded import record
         pytest.param(["--listen", "nowhere"], "--listen nowhere: not an address; write HOST:PORT", id="no port"),
         pytest.param(["--journal", "x", "--kubeconfig", "y"], "--journal and --kubeconfig exclude", id="two sources"),
         pytest.param(["--journal", "x", "--allow-writes"], "--journal and --allow-writes exclude", id="a record"),
+        pytest.param(["--journal", "x", "--shadow", "y"], "--journal and --shadow exclude", id="a shadow of a record"),
         pytest.param(["--journal", "no-such-folder"], "no-such-folder", id="no journal"),
         pytest.param(["--kubeconfig", "no-such-file"], "no-such-file", id="no kubeconfig"),
         pytest.param(["--config", "no-such-file"], "no-such-file: no such file", id="no configuration"),

@@ -24,6 +24,7 @@ from moorage.sim.demo.scenarios import SCENARIOS
 from moorage.sim.demo.stage import DemoStage
 from moorage.sim.rules import rules_of
 from moorage.sim.whatif_requests import answer
+from moorage.views.shadowview import WorldShadow
 from moorage.views.world import Settled, Told, World
 from moorage.wire.configuration import Reading, default_reading, read_configuration
 
@@ -121,11 +122,12 @@ def served_world(
     *,
     token: str = "",
     later: Callable[[DashboardBackend], Coroutine[Any, Any, None]] | None = None,
+    shadow: WorldShadow | None = None,
 ) -> Iterator[str]:
     """A world that was told this; `later` goes on telling."""
 
     async def work(started: Callable[[str], None]) -> None:
-        world = World(profiles or reading_of().profiles, answers_to_all=True)
+        world = World(profiles or reading_of().profiles, answers_to_all=True, shadow=shadow)
         backend = DashboardBackend(world, Surroundings("live", "a test", time.time, writes=bool(token)))
         backend.put(*told, Settled())
         await backend.take_over()

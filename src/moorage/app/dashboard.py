@@ -33,6 +33,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
+from moorage.views.shadowview import WorldShadow
 from moorage.views.world import Settled, World
 
 TOKEN_BYTES = 24
@@ -57,6 +58,8 @@ class DashboardOptions:
     token: str = ""
     """Empty: a new one."""
     hosts: tuple[str, ...] = ()
+    shadows: tuple[str, ...] = ()
+    """Other schedulers whose decisions are compared."""
     answers_to_all: bool = False
     what_if: WhatIf | None = None
     started: Callable[[str], None] = lambda _: None
@@ -142,6 +145,7 @@ async def _live(
             keeper=keeper_configuration(configuration),
             derives=True,
             trial=configuration.trial,
+            shadow=WorldShadow(profiles, options.shadows) if options.shadows else None,
         )
         around = Surroundings(
             mode="live",

@@ -27,6 +27,9 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
 @kubeconfig_option
 @click.option("--journal", metavar="DIR", default=None, help="Show a journal of `moorage scheduler --journal`.")
 @click.option("--allow-writes", is_flag=True, help="Let users with the printed address apply strategies.")
+@click.option(
+    "--shadow", "shadows", multiple=True, metavar="NAME", help="Compare the decisions of this scheduler (page Shadow)."
+)
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Accept this host name too.")
 @common_options
 @click.pass_context
@@ -37,6 +40,7 @@ def command(
     kubeconfig: str | None,
     journal: str | None,
     allow_writes: bool,
+    shadows: tuple[str, ...],
     hosts: tuple[str, ...],
 ) -> None:
     """Show the cluster map, the queue, pods and their reasons, strategies, spot capacity, a timeline and what-ifs.
@@ -50,8 +54,8 @@ def command(
     from moorage.cli.profiles import configuration_of, find_registry, load_reading  # noqa: PLC0415
     from moorage.wire.configuration.extending import split_address  # noqa: PLC0415
 
-    if journal is not None and (kubeconfig or allow_writes):
-        other = "--kubeconfig" if kubeconfig else "--allow-writes"
+    if journal is not None and (kubeconfig or allow_writes or shadows):
+        other = "--kubeconfig" if kubeconfig else "--allow-writes" if allow_writes else "--shadow"
         raise click.UsageError(f"--journal and {other} exclude each other: a journal is a record")
     where = split_address(listen)
     if where is None:
@@ -66,6 +70,7 @@ def command(
         allow_writes=allow_writes,
         token=_token(),
         hosts=hosts,
+        shadows=tuple(dict.fromkeys(shadows)),
         answers_to_all=config_file is None,
         what_if=_what_if(reading, answers_to_all=config_file is None),
         started=lambda url: click.echo(f"dashboard at {url}"),

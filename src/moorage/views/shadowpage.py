@@ -11,6 +11,8 @@ from typing import Any
 
 _SHOWN = 500
 """Differences on the page, the newest ones."""
+_FEW = 3
+"""Columns that fit on narrow screens; tables of more scroll."""
 
 VERDICTS: dict[str, str] = {
     "same": "same node",
@@ -45,6 +47,7 @@ p { margin: .4rem 0; } .soft { color: var(--soft); }
 .say { border-left: 4px solid var(--different); background: var(--card); padding: .6rem 1rem;
   border-radius: 0 .5rem .5rem 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
+.many { min-width: 44rem; }
 th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 500; } .n { text-align: right; font-variant-numeric: tabular-nums; }
 td.w { overflow-wrap: anywhere; } summary { cursor: pointer; } details table { margin: .3rem 0 .6rem; width: auto; }
@@ -180,7 +183,7 @@ def _differences(found: Mapping[str, Any]) -> Iterable[str]:
         f"<td>{_why(each)}</td></tr>"
         for each in newest
     )
-    yield f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    yield f'<div class="scroll"><table class="many"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _why(each: Mapping[str, Any]) -> str:
@@ -229,9 +232,9 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterab
         return "".join(f"<{tag}{_class(place in right)}>{escape(text)}</{tag}>" for place, text in enumerate(texts))
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table><thead><tr>{cells("th", titles)}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    many = ' class="many"' if len(titles) > _FEW else ""
+    head = cells("th", titles)
+    return f'<div class="scroll"><table{many}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _class(is_number: bool) -> str:

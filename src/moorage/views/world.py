@@ -47,6 +47,7 @@ from moorage.views.nodemap import NodeMap
 from moorage.views.pending import reason_of
 from moorage.views.rings import Rings
 from moorage.views.series import Series
+from moorage.views.shadowview import WorldShadow
 from moorage.views.story import Sightings
 from moorage.views.timeline import Timeline
 from moorage.views.waiting import guess
@@ -108,13 +109,16 @@ class World:
         derives: bool = True,
         rings: Rings | None = None,
         trial: TrialConfiguration | None = None,
+        shadow: WorldShadow | None = None,
     ) -> None:
         """With `derives`, happenings are derived from events; otherwise they come in through `tell`.
 
         `rings` are where the series of the charts are kept. Of the `trial` of the configuration, the profiles are used
-        while the scheduler says that it is in force (`TrialRecalled`).
+        while the scheduler says that it is in force (`TrialRecalled`). `shadow` compares decisions, and gets all
+        events, too.
         """
         settings = keeper or KeeperConfiguration()
+        self.shadow = shadow
         self.engine = Engine(profiles, EngineSettings(seed=seed, trial=trial), answers_to_all=answers_to_all)
         self.state = self.engine.state
         self.types = CapacityTypes()
@@ -170,6 +174,8 @@ class World:
                 events += self._of_trial()
             elif isinstance(item, SEEN):  # answers to commands do not matter here; their effects are seen
                 events.append(item)
+                if self.shadow is not None:
+                    self.shadow.tell(item, now)
         self.engine.handle(events, now, budget=0)
         self._review()
 
@@ -206,8 +212,10 @@ class World:
         for each in happenings:
             self.series.happened(each)
 
-    def _settled(self, _: Settled, __: float) -> None:
+    def _settled(self, _: Settled, now: float) -> None:
         self._sightings.settled = self._derives
+        if self.shadow is not None:
+            self.shadow.begin(now)
 
     def _queue_told(self, told: QueueTold, now: float) -> None:
         self.queue = {entry.uid: entry for entry in told.entries}

@@ -255,6 +255,11 @@ class DashboardBackend:
         now = self.surroundings.now_s()
         return await self.ask(lambda world: repack_page(world, now))
 
+    async def shadow(self) -> dict[str, Any]:
+        """How decisions of another scheduler compare, if one is compared."""
+        now = self.surroundings.now_s()
+        return await self.ask(lambda world: {"on": False} if world.shadow is None else world.shadow.page(now))
+
     async def timeline(self, since: int) -> dict[str, Any]:
         """What happened after an entry."""
 

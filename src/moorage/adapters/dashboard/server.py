@@ -51,6 +51,7 @@ def application(backend: DashboardBackend, guard: Guard) -> web.Application:
         ("spot", pages.spot),
         ("timeline", pages.timeline),
         ("series", pages.series),
+        ("shadow", pages.shadow),
     ):
         app.router.add_get(f"/api/{path}", handler)
     for path, handler in (
@@ -196,6 +197,9 @@ class _Pages:
 
     async def repack(self, _: web.Request) -> web.Response:
         return _json(await self._backend.repack())
+
+    async def shadow(self, _: web.Request) -> web.Response:
+        return _json(await self._backend.shadow())
 
     async def seek(self, request: web.Request) -> web.Response:
         body, seek = await _body(request), self._backend.surroundings.seek

@@ -9,6 +9,7 @@ import { queuePage } from "./queue.js";
 import { fixed, listen, seek, unfix } from "./range.js";
 import { repackPage } from "./repack.js";
 import { searchPage } from "./search.js";
+import { shadowPage } from "./shadow.js";
 import { sharesPage } from "./shares.js";
 import { spotPage } from "./spot.js";
 import { store } from "./store.js";
@@ -29,6 +30,7 @@ const PAGES = {
   whatif: ["What if", whatifPage],
   repack: ["Repack", repackPage],
   trial: ["Trial", trialPage],
+  shadow: ["Shadow", shadowPage],
 };
 const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
 const STEADY = new Set(["charts"]); // These pages take another moment of a journal as it comes.
