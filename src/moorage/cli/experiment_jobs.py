@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 from moorage.adapters.process import tune_process
@@ -17,11 +18,12 @@ from moorage.sim.experiments.running import CombinationError, run_combination
 
 
 def run_job(asked: Mapping[str, Any], data: Mapping[str, bytes]) -> dict[str, Any]:
-    """Run one combination (`running.run_combination`): its `result`, or `problems`; and `seconds` of CPU."""
+    """Run one combination (`running.run_combination`): its `result`, or `problems`; `seconds` of CPU; our `version`."""
+    registry = _registry()
     began_s = time.process_time()
-    answer: dict[str, Any] = {}
+    answer: dict[str, Any] = {"version": version("moorage")}
     try:
-        answer["result"] = run_combination(asked, data, _registry())
+        answer["result"] = run_combination(asked, data, registry)
     except CombinationError as error:
         answer["problems"] = list(error.problems)
     except Exception as error:  # noqa: BLE001 - a fault in one combination must not end the others

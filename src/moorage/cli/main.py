@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "dashboard": "Look at a cluster in the browser.",
     "shadow": "Compare another scheduler's decisions with Moorage's; writes nothing.",
     "simulate": "Place the pods of a file, and show why; or show the effect of a change.",
+    "experiment": "Run many simulations, and say which differences are real.",
     "snapshot": "Save the objects of a live cluster that scheduling reads in a file.",
     "explain": "Show where a pod goes and why, node by node.",
     "devices": "Show which devices there are, and who has them.",

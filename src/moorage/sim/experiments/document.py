@@ -36,7 +36,7 @@ _NONE = "none"
 """What the change of an experiment without changes is called."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Combination:
     """One simulation: what its parts are called, and what `run_combination` is asked."""
 

@@ -159,17 +159,20 @@ class Meter:
             yield Row(name, "", float(self.counts[name]), PODS)
 
     def waiting_rows(self) -> Iterator[Row]:
-        """Percentiles of how long pods waited: of all, by queue, by priority."""
+        """Percentiles of how long pods waited: of all, by queue, and by priority where there are several."""
         groups: dict[str, list[float]] = {"": []}
-        for (queue, priority), waits in self._all_waits().items():
+        found = self._all_waits()
+        several = len({priority for _, priority in found}) > 1
+        for (queue, priority), waits in found.items():
             groups[""] += waits
             if queue:
                 groups.setdefault(f"queue={queue}", []).extend(waits)
-            groups.setdefault(f"priority={priority}", []).extend(waits)
+            if several:
+                groups.setdefault(f"priority={priority}", []).extend(waits)
         for of in sorted(groups):
             if groups[of]:
-                found = np.percentile(np.array(groups[of]), PERCENTILES, method="inverted_cdf")
-                for percentile, value in zip(PERCENTILES, found.tolist(), strict=True):
+                values = np.percentile(np.array(groups[of]), PERCENTILES, method="inverted_cdf")
+                for percentile, value in zip(PERCENTILES, values.tolist(), strict=True):
                     yield Row(f"waiting-p{percentile}", of, value, SECONDS)
 
     def _all_waits(self) -> dict[tuple[str, int], list[float]]:
