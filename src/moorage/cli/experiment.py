@@ -187,6 +187,18 @@ def compare(a: str, b: str, output_format: str) -> int:
     return GOOD
 
 
+@command.command("schema")
+@common_options
+def schema() -> int:
+    """Print the JSON schema of an Experiment, for editors."""
+    import json  # noqa: PLC0415
+
+    from moorage.sim.experiments.schema import experiment_schema  # noqa: PLC0415 - pydantic
+
+    click.echo(json.dumps(experiment_schema(), indent=2))
+    return GOOD
+
+
 def _side(text: str) -> tuple[str, str]:
     """`PATH` or `PATH:CONFIGURATION`; a path that exists is one, whatever it is called."""
     if Path(text).exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from moorage.core.durations import parse_duration
@@ -16,7 +16,11 @@ def _seconds(value: object) -> float:
     return parse_duration(value)
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"type": "string", "description": "A duration such as 90s, 5m or 1h30m."}),
+]
 """A duration as Kubernetes writes it."""
 
 

@@ -51,7 +51,7 @@ class DaskCluster:
         try:
             with self._config.set(_SETTINGS):
                 carried = {name: self._client.submit(carry, dict(each), pure=False) for name, each in data.items()}
-                done = self._distributed.as_completed(raise_errors=False)
+                done = self._distributed.as_completed(loop=self._client.loop, raise_errors=False)
                 self._fill(waiting, names, done, function, jobs, carried)
                 for future in done:
                     yield self._answer(future, names.pop(future.key))

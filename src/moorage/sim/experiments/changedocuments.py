@@ -9,7 +9,7 @@ from moorage.core.prices import PRICE_LIST
 from moorage.sim.experiments.inputdocuments import InputReader
 from moorage.sim.experiments.running import changes_of
 from moorage.sim.experiments.shapes import AddNodesShape, ChangeShape
-from moorage.sim.whatif_changes import ChangeError
+from moorage.sim.whatif_changes import ChangeError, check_changes
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.manifests import parse_manifests
 from moorage.wire.problems import ABSENT
@@ -33,12 +33,23 @@ class ChangeReader:
             "after_s": self._after_s(shape.after),
         }
         values = {name: value for name, value in values.items() if value}
+        self._check(values)
+        return values
+
+    def _check(self, values: dict[str, Any]) -> None:
+        """Report what cannot be understood, and what is not there."""
         try:
-            changes_of(values)
+            changes = changes_of(values)
         except ChangeError as error:
             for problem in error.problems:
                 self._findings.problem(self._path, ABSENT, problem)
-        return values
+            return
+        for name, places in self._inputs.places.items():
+            try:
+                check_changes(changes, places)
+            except ChangeError as error:
+                for problem in error.problems:
+                    self._findings.problem(self._path, ABSENT, f"in input {name}: {problem}")
 
     def _texts(self, field: str, texts: Sequence[Any]) -> list[str]:
         for index, text in enumerate(texts):

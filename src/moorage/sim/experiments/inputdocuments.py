@@ -38,6 +38,8 @@ class InputReader:
         self._folder = folder
         self._findings = findings
         self.data: dict[str, dict[str, bytes]] = {}
+        self.places: dict[str, Sequence[tuple[str, str, str]]] = {}
+        """Name of an input -> kind, namespace and name of its objects, as far as they could be read."""
 
     # --- files ---
 
@@ -106,6 +108,7 @@ class InputReader:
             self._findings.problems += error.problems
             return
         self._findings.problems += source.cluster.problems
+        self.places[given["name"]] = [*source.cluster.places]
 
     def _beside(self, path: str, name: str, shape: InputShape, settings: dict[str, Any]) -> None:
         files = self._files(f"{path}.objects", shape.objects, name)
