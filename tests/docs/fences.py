@@ -19,6 +19,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/devices.md",
+    "docs/experiments.md",
     "docs/explain.md",
     "docs/performance.md",
     "docs/plugins.md",

@@ -25,7 +25,8 @@ def test_intervals() -> None:
     """Mean, interval and chance, of a textbook's numbers and of the edges."""
     found = mean_interval([1, 2, 3, 4, 5])
     assert (found.mean, found.number) == (3, 5)
-    assert (found.low, found.high) == (pytest.approx(1.0367568), pytest.approx(4.9632432))
+    assert found.low == pytest.approx(1.0367568)
+    assert found.high == pytest.approx(4.9632432)
     assert mean_interval([2.0]).low is None
     assert mean_interval([2.0, 2.0])[:3] == (2.0, 2.0, 2.0)
 

@@ -9,7 +9,7 @@ from moorage.sim.experiments.charts import number_text
 from moorage.sim.experiments.comparing import Compared
 from moorage.sim.experiments.conduct import Conducted
 from moorage.sim.experiments.document import Experiment
-from moorage.sim.experiments.report import CHARTED, means, title_of
+from moorage.sim.experiments.report import CHARTED, OVER_TIME, means, title_of
 from moorage.sim.experiments.statistics import MeanInterval
 from moorage.sim.tables import write_table
 
@@ -48,7 +48,7 @@ def write_means(experiment: Experiment, conducted: Conducted, out: TextIO) -> No
         rows = [
             (title_of(*key), *(_mean_text(by_name.get(name)) for name in names))
             for key, by_name in means(answers).items()
-            if key[0] in CHARTED and not key[1].startswith(("queue=", "priority="))
+            if key[0] in (*CHARTED, *OVER_TIME) and not key[1].startswith(("queue=", "priority="))
         ]
         write_table((title.upper(), *names), rows, out, numbers=names)
 

@@ -21,6 +21,8 @@ CHARTED = (
     "strategy-violations", "fairness",
 )  # fmt: skip
 """Measures with a chart of their means; all others are in the table."""
+OVER_TIME = tuple(f"{name}-mean" for name in ("allocated", "fragmented", "pending", "cost", "fairness"))
+"""Means over the time of a run that tables for people have, too."""
 Figures = Mapping[tuple[str, str, str], Mapping[str, MeanInterval]]
 """(measure, of, unit) -> configuration -> mean over the seeds."""
 
@@ -128,7 +130,7 @@ def title_of(measure: str, of: str, unit: str) -> str:
 def _mean_charts(found: Figures) -> Iterator[str]:
     for (measure, of, unit), by_name in found.items():
         grouped = of.startswith(("queue=", "priority="))
-        if measure in CHARTED and not grouped and len({each.mean for each in by_name.values()}) > 1:
+        if measure in (*CHARTED, *OVER_TIME) and not grouped and len({each.mean for each in by_name.values()}) > 1:
             title = title_of(measure, of, unit)
             yield f'<div class="card"><h3>{escape(title)}</h3>{interval_chart(title, by_name)}</div>'
 
