@@ -5,7 +5,7 @@ import { empty, h, name, panel, Table } from "./dom.js";
 import { whenNew } from "./store.js";
 import { count, span } from "./words.js";
 
-const VERDICTS = { Better: "the trial is better", Worse: "the trial is worse", Alike: "no measure differs beyond its limit", Unknown: "not known yet, or too few pods" };
+const VERDICTS = { Better: "the trial is better", Worse: "the trial is worse", Alike: "no measure differs beyond its limit", Unknown: "not known, there were too few pods" };
 const ENDS = {
   Worse: "It was worse than its limits allow, and went.", TimeOver: "Its time is over.",
   Removed: "Its document was removed.", Broken: "Its document cannot be read any more.",
@@ -21,7 +21,7 @@ function facts(page) {
   return h("dl", { class: "stats", "aria-label": "The trial in numbers" },
     item("Trial", name(t.name)), item("State", state), item("Has run for", span(t.ranSeconds)),
     page.terms ? item("Of", span(page.terms.duration)) : null,
-    ...page.sides.map((s) => item(s.side === "trial" ? "Placed in the trial" : "Placed beside it", count(s.placed))));
+    ...page.sides.toReversed().map((s) => item(s.side === "trial" ? "Placed in the trial" : "Placed beside it", count(s.placed))));
 }
 
 export function trialPage(main, signal) {
@@ -43,8 +43,10 @@ export function trialPage(main, signal) {
     none.hidden = page.trial !== null;
     if (page.trial === null) return;
     const t = page.trial;
-    const lines = [page.terms ? `Pods: ${page.terms.pods}. At the end: ${page.terms.atEnd}.` : "", t.end ? ENDS[t.end] ?? "" : "", `Verdict: ${VERDICTS[t.verdict] ?? t.verdict}.`, t.message];
-    about.replaceChildren(facts(page), ...lines.filter(Boolean).map((line) => h("p", { class: t.end === "Worse" || t.end === "Broken" ? "notice bad" : "notice" }, name(line))));
+    const ended = t.end ? [ENDS[t.end] ?? "", `Verdict: ${VERDICTS[t.verdict] ?? t.verdict}.`, t.message].filter(Boolean).join(" ") : "";
+    const terms = page.terms ? `Pods: ${page.terms.pods}. At the end: ${page.terms.atEnd}.` : "The configuration of this dashboard has no such trial, so its limits are not known here.";
+    about.replaceChildren(facts(page), h("p", { class: "legend" }, name(terms)),
+      ended ? h("p", { class: t.end === "Worse" || t.end === "Broken" ? "notice bad" : "notice" }, name(ended)) : "");
     table.update(page.measures, "");
   };
   return whenNew("trial", signal, 1000, load);
