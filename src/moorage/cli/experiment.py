@@ -67,12 +67,12 @@ def run(
     from moorage.cli.experiment_progress import ProgressLine  # noqa: PLC0415
     from moorage.sim.experiments.results import ResultFolder, ResultsError  # noqa: PLC0415
 
-    experiment = _read(file)
+    experiment = read_named(file)
     try:
         results = ResultFolder(Path(folder) if folder else Path(file).parent / f"{experiment.name}-results")
         progress = ProgressLine(sys.stderr)
-        with progress, _interruptions(results.path, progress):
-            conducted = _conduct(experiment, results, _runner(workers, address), progress.tell)
+        with progress, interruptions(results.path, progress):
+            conducted = conduct_on(experiment, results, runner_of(workers, address), progress.tell)
         _write(experiment, conducted, results, table_format)
     except (ResultsError, RunnerError) as error:
         raise InputError([error]) from None
@@ -80,7 +80,8 @@ def run(
     return NO if conducted.failures else GOOD
 
 
-def _read(file: str) -> Experiment:
+def read_named(file: str) -> Experiment:
+    """The experiment of a file; problems end the command."""
     from moorage.cli.profiles import find_registry, read_file  # noqa: PLC0415
     from moorage.sim.experiments.document import read_experiment  # noqa: PLC0415
 
@@ -92,7 +93,7 @@ def _read(file: str) -> Experiment:
 
 
 @contextmanager
-def _interruptions(path: Path, progress: Any) -> Iterator[None]:
+def interruptions(path: Path, progress: Any) -> Iterator[None]:
     """Say that an interrupted run can go on."""
     try:
         yield
@@ -102,7 +103,7 @@ def _interruptions(path: Path, progress: Any) -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _runner(workers: int | None, address: str | None) -> Callable[[int], Runner]:
+def runner_of(workers: int | None, address: str | None) -> Callable[[int], Runner]:
     """What makes the runner, once it is known how many jobs there are."""
 
     def local(jobs: int) -> Runner:
@@ -118,9 +119,10 @@ def _runner(workers: int | None, address: str | None) -> Callable[[int], Runner]
     return local if address is None else dask
 
 
-def _conduct(
+def conduct_on(
     experiment: Experiment, results: Any, runner: Callable[[int], Runner], tell: Callable[[Any], None]
 ) -> Conducted:
+    """Run what has no result yet."""
     from importlib.metadata import version  # noqa: PLC0415
 
     from moorage.cli.experiment_jobs import run_job  # noqa: PLC0415

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "shadow": "Compare another scheduler's decisions with Moorage's; writes nothing.",
     "simulate": "Place the pods of a file, and show why; or show the effect of a change.",
     "experiment": "Run many simulations, and say which differences are real.",
+    "tune": "Search weights and arguments of a profile, and say whether that is better.",
     "snapshot": "Save the objects of a live cluster that scheduling reads in a file.",
     "explain": "Show where a pod goes and why, node by node.",
     "devices": "Show which devices there are, and who has them.",

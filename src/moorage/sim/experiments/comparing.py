@@ -11,17 +11,13 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from moorage.core.values import dataclass
+from moorage.sim.experiments.goals import better_larger
 from moorage.sim.experiments.results import ResultRow
 from moorage.sim.experiments.statistics import MeanInterval, adjusted, mean_interval, relative
 
 FEWEST = 5
 """With fewer seeds nothing is called real."""
 _LIKELY = 0.05
-_LARGER_IS_BETTER = {"allocated", "fairness", "placed", "of-fair-share"}
-_SMALLER_IS_BETTER = {
-    "fragmented", "waiting-p50", "waiting-p95", "waiting-p99", "pending", "evictions", "moves", "cost",
-    "spread-violations", "spread-uneven", "strategy-violations", "nodes-in-use",
-}  # fmt: skip
 
 
 class Verdict(StrEnum):
@@ -155,14 +151,6 @@ def _verdict(measure: str, difference: MeanInterval, chance: float | None, *, eq
     if larger is None:
         return Verdict.OTHER
     return Verdict.BETTER if (difference.mean > 0) == larger else Verdict.WORSE
-
-
-def better_larger(measure: str) -> bool | None:
-    """Whether more of a measure is better; None if neither is."""
-    name = measure.removesuffix("-mean")
-    if name in _LARGER_IS_BETTER:
-        return True
-    return False if name in _SMALLER_IS_BETTER else None
 
 
 def comparison_document(found: Sequence[Compared]) -> list[dict[str, Any]]:

@@ -19,7 +19,14 @@ from moorage.sim.experiments.changedocuments import ChangeReader
 from moorage.sim.experiments.inputdocuments import InputReader
 from moorage.sim.experiments.reading import checked_names
 from moorage.sim.experiments.running import MEASURES
-from moorage.sim.experiments.shapes import ChangeShape, ConfigurationShape, ExperimentShape, SeedsShape
+from moorage.sim.experiments.searches import Search, SearchReader
+from moorage.sim.experiments.shapes import (
+    ChangeShape,
+    ConfigurationShape,
+    ExperimentShape,
+    SearchShape,
+    SeedsShape,
+)
 from moorage.sim.experiments.sources import JOURNAL
 from moorage.sim.whatif_changes import did_you_mean
 from moorage.wire.configuration import EXPERIMENT_KIND, MOORAGE_API, read_configuration
@@ -69,6 +76,10 @@ class Experiment:
     changes: Mapping[str, Mapping[str, Any]]
     seeds: Sequence[int]
     measures: Sequence[str]
+    search: Search | None = None
+    """What `moorage tune` searches."""
+    split: tuple[int, int] | None = None
+    """(i, n): only every n-th pod of traces and generators, from the i-th on."""
 
     def combinations(self) -> Iterator[Combination]:
         """All of them: inputs, in each the configurations, the changes and the seeds."""
@@ -81,6 +92,7 @@ class Experiment:
                 "change": values,
                 "seed": seed,
                 "measures": list(self.measures),
+                **({} if self.split is None else {"split": list(self.split)}),
             }
             yield Combination(given["name"], name, change, seed, asked)
 
@@ -161,6 +173,7 @@ class _Reader:
             changes,
             seeds,
             self._measures(shape.measures),
+            self._search(shape.search, configurations),
         )
         if found.number > MOST_COMBINATIONS:
             self._findings.problem("", ABSENT, f"makes {found.number} combinations; {MOST_COMBINATIONS} is the most")
@@ -218,6 +231,11 @@ class _Reader:
                 self._findings.problem(path, name, remedy)
             found[name] = values
         return found or {_NONE: {}}
+
+    def _search(self, shape: SearchShape | None, configurations: Mapping[str, str]) -> Search | None:
+        if shape is None or self._findings.problems:
+            return None
+        return SearchReader(configurations, self._registry, self._findings).read(shape)
 
     def _measures(self, names: Sequence[Any] | None) -> list[str]:
         if names is None:

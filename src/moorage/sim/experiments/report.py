@@ -11,9 +11,9 @@ from typing import Any
 
 from moorage.core.phrases import counted
 from moorage.sim.experiments.charts import COLOURS, interval_chart, line_chart, number_text
-from moorage.sim.experiments.comparing import better_larger
 from moorage.sim.experiments.conduct import Conducted
 from moorage.sim.experiments.document import Combination, Experiment
+from moorage.sim.experiments.goals import better_larger
 from moorage.sim.experiments.statistics import MeanInterval, mean_interval
 
 CHARTED = (

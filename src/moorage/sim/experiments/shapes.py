@@ -114,6 +114,38 @@ class SeedsShape(Shape):
     count: Int64 | None = None
 
 
+class ObjectiveShape(Shape):
+    """A figure of the results, and which way it should go."""
+
+    measure: str
+    of: str = ""
+    goal: str = ""
+
+
+class ParameterShape(Shape):
+    """A weight, or an argument, of a plugin: a range of numbers, or values."""
+
+    plugin: str
+    argument: str = ""
+    min: int | float | None = None
+    max: int | float | None = None
+    step: int | float | None = None
+    values: list[Any] | None = None
+
+
+class SearchShape(Shape):
+    """What `moorage tune` searches."""
+
+    configuration: str = ""
+    profile: str = ""
+    objectives: Annotated[list[ObjectiveShape], Field(default_factory=list)]
+    parameters: Annotated[list[ParameterShape], Field(default_factory=list)]
+    trials: Int64 | None = None
+    batch: Int64 | None = None
+    seed: Int64 | None = None
+    seeds: Int64 | None = None
+
+
 class ExperimentShape(ConfigurationDocument):
     """An `Experiment` of `moorage.dev/v1alpha1`."""
 
@@ -123,3 +155,4 @@ class ExperimentShape(ConfigurationDocument):
     changes: Annotated[list[ChangeShape], Field(default_factory=list)]
     seeds: SeedsShape = SeedsShape()
     measures: list[Any] | None = None
+    search: SearchShape | None = None
