@@ -41,6 +41,17 @@ def test_a_search_has_defaults(tmp_path: Path) -> None:
     assert [each.name for each in found.parameters][1] == "NodeResourcesFit scoringStrategy.type"
 
 
+def test_a_value_of_today_that_is_not_in_the_range_is_left_out(tmp_path: Path) -> None:
+    """The search then begins elsewhere."""
+    parameters = [
+        {**FIT, "min": 0, "max": 8, "step": 2},
+        {"plugin": "PodTopologySpread", "min": 0, "max": 8, "step": 2},
+    ]
+    found = experiment_of(tmp_path, document(search={**SEARCH, "parameters": parameters})).search
+    assert found is not None
+    assert found.today == {"PodTopologySpread weight": 2}
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no objective": ({"objectives": []}, "search.objectives: 0: write 1 or 2"),
     "three objectives": ({"objectives": [{"measure": "pending"}] * 3}, "search.objectives: 3: write 1 or 2"),
@@ -56,6 +67,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "weight as text": ({"parameters": [{**FIT, "values": ["1"]}]}, "a weight is a whole number from 0"),
     "range and values": ({"parameters": [{**FIT, "min": 0, "values": [1]}]}, "has both values and a range"),
     "no values": ({"parameters": [{**FIT, "values": []}]}, "write 1 to 100 values"),
+    "a step that does not fit": ({"parameters": [{**FIT, "min": 0, "max": 9, "step": 2}]}, "must divide max - min"),
+    "no step": ({"parameters": [{**FIT, "min": 0, "max": 9, "step": 0}]}, "must be more than 0"),
     "twice": ({"parameters": [PARAMETERS[0], PARAMETERS[0]]}, "NodeResourcesFit weight"),
     "unknown argument": (
         {"parameters": [{**FIT, "argument": "scoringStrategie", "values": [1]}]},

@@ -93,7 +93,7 @@ def command(
         write_tuning(experiment.search, halves, tuned, sys.stdout)
         if written:
             click.echo(
-                f"\nIt is in {written}. What it would have decided yesterday, if DIR has the journal:\n  {replay}"
+                f"\nIt is in {written}. What it would have decided yesterday, with the journal in DIR:\n  {replay}"
             )
     return GOOD if written else NO
 

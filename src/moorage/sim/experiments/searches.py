@@ -33,6 +33,7 @@ _GROUPS: Mapping[str, str] = {
 """Figure -> the measure of an experiment that has it."""
 _MEAN = "-mean"
 _OVER_TIME = ("allocated", "fragmented", "pending", "cost", "nodes-in-use", "fairness")
+_CLOSE = 1e-6
 _PATH = re.compile(r"[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*", re.ASCII)
 
 
@@ -205,6 +206,8 @@ class SearchReader:
             self._findings.problem(f"{path}.max", high, f"must not be less than min, which is {low}")
         if step is not None and step <= 0:
             self._findings.problem(f"{path}.step", step, "must be more than 0")
+        elif step is not None and high > low and not _on_grid(high - low, step):
+            self._findings.problem(f"{path}.step", step, f"must divide max - min, which is {high - low:g}")
         found = Parameter(shape.plugin, shape.argument, low, high, step)
         if not shape.argument and (not found.whole or low < 0 or high > LARGEST_WEIGHT):
             remedy = f"a weight is a whole number from 0, which turns the score off, to {LARGEST_WEIGHT}"
@@ -227,5 +230,12 @@ class SearchReader:
             value = base.weights.get(parameter.plugin, 0)
         if parameter.values:
             return value if value in parameter.values else None
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        return value if known and parameter.low <= value <= parameter.high else None
+        known = isinstance(value, int if parameter.whole else (int, float)) and not isinstance(value, bool)
+        if not known or not parameter.low <= value <= parameter.high:
+            return None
+        return value if parameter.step is None or _on_grid(value - parameter.low, parameter.step) else None
+
+
+def _on_grid(distance: float, step: float) -> bool:
+    steps = distance / step
+    return abs(steps - round(steps)) < _CLOSE

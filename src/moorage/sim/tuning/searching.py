@@ -54,8 +54,8 @@ def search(asked: Search, today: str, evaluate: Evaluate) -> Searched:
     """Run all trials; `today` is the configuration that is tuned. `TuningError` if none of them can be run."""
     optuna = _optuna()
     directions = ["maximize" if each.larger else "minimize" for each in asked.objectives]
-    startup = max(asked.batch, asked.trials // 4)
-    sampler = optuna.samplers.TPESampler(seed=asked.seed, n_startup_trials=startup)
+    # The first batch is random. That must not depend on the number of trials, so that a longer search goes on.
+    sampler = optuna.samplers.TPESampler(seed=asked.seed, n_startup_trials=asked.batch)
     study = optuna.create_study(directions=directions, sampler=sampler)
     if asked.today:
         study.enqueue_trial({each.name: _told(each, asked.today[each.name]) for each in _known(asked)})
