@@ -21,7 +21,7 @@ DOCS = "docs"
 SECTIONS: dict[str, str] = {
     "Arrive": "index from/README from/* status changelog",
     "Place": "simulate gangs queues topology devices webhook extender keeper autoscalers",
-    "Explain": "explain what-if experiments dashboard journal troubleshooting",
+    "Explain": "explain what-if experiments tuning dashboard journal troubleshooting",
     "Operate": "operate observability security reliability performance",
     "Extend": "plugins reference/* architecture where-to-change-what contributing",
     "Extend/Decisions": "decisions/README decisions/*",
