@@ -16,14 +16,14 @@ from moorage.cli.main import run
 from moorage.sim.experiments.comparing import Verdict
 from moorage.sim.experiments.conduct import Conducted, Progress
 from moorage.sim.experiments.document import Experiment
-from moorage.sim.experiments.searches import Objective
+from moorage.sim.experiments.searches import TuningGoal
 from moorage.sim.tuning.halves import TuningError, halves_of
 from moorage.sim.tuning.judging import choose, front, thinned
-from moorage.sim.tuning.searching import Searched, Trial
-from moorage.sim.tuning.stages import Tuned, run_judgement, run_search
+from moorage.sim.tuning.searching import Searched, TriedConfiguration
+from moorage.sim.tuning.stages import Tuned, run_appraisal, run_search
 from tests.tuning.clusters import CLUSTER, SEARCH, document, experiment_of, write_document
 
-UP, DOWN = Objective("allocated", "cpu", larger=True), Objective("pending", "", larger=False)
+UP, DOWN = TuningGoal("allocated", "cpu", larger=True), TuningGoal("pending", "", larger=False)
 BOTH = [{"measure": "allocated", "of": "cpu"}, {"measure": "placed"}]
 
 
@@ -50,15 +50,15 @@ def tuned_by(bench: Bench, experiment: Experiment, choice: int | None = None) ->
     assert experiment.search is not None
     halves = halves_of(experiment, experiment.search)
     searched = run_search(halves, experiment.search, bench.conduct, lambda _: None)
-    return run_judgement(halves, experiment.search, searched, bench.conduct, lambda _: None, choice)
+    return run_appraisal(halves, experiment.search, searched, bench.conduct, lambda _: None, choice)
 
 
 def test_packing_is_found_and_is_better_where_it_was_not_searched(tmp_path: Path) -> None:
     """Spreading leaves no room for large pods; the search finds that out, and the other half agrees."""
     bench = Bench()
     tuned = tuned_by(bench, experiment_of(tmp_path, document()))
-    assert tuned.judgement.better
-    (((compared,),)) = tuned.judgement.objectives
+    assert tuned.appraisal.better
+    (((compared,),)) = tuned.appraisal.objectives
     assert compared.verdict is Verdict.BETTER
     assert compared.after > compared.before + 0.1
     splits = {tuple(asked["split"]) for asked in bench.asked}
@@ -109,8 +109,8 @@ def test_inputs_without_arrivals_are_divided_by_seeds(tmp_path: Path) -> None:
         halves_of(alone, experiment.search)
 
 
-def trial(number: int, *objectives: float) -> Trial:
-    return Trial(number, {}, f"text {number}", objectives)
+def trial(number: int, *objectives: float) -> TriedConfiguration:
+    return TriedConfiguration(number, {}, f"text {number}", objectives)
 
 
 def test_the_front_and_the_choice() -> None:

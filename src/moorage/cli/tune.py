@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # as in experiment.py
     from moorage.sim.experiments.conduct import Conducted, Progress
     from moorage.sim.experiments.document import Experiment
     from moorage.sim.experiments.results import ResultFolder
-    from moorage.sim.experiments.searches import Search
+    from moorage.sim.experiments.searches import SearchPlan
     from moorage.sim.tuning.halves import Halves
     from moorage.sim.tuning.stages import Tuned
 
@@ -99,11 +99,11 @@ def command(
 
 
 def _tuned(
-    asked: Search, halves: Halves, results: ResultFolder, runner: Callable[[int], Runner], choice: int | None
+    asked: SearchPlan, halves: Halves, results: ResultFolder, runner: Callable[[int], Runner], choice: int | None
 ) -> Tuned:
     from moorage.cli.experiment import conduct_on, interruptions  # noqa: PLC0415
     from moorage.cli.experiment_progress import ProgressLine  # noqa: PLC0415
-    from moorage.sim.tuning.stages import run_judgement, run_search  # noqa: PLC0415
+    from moorage.sim.tuning.stages import run_appraisal, run_search  # noqa: PLC0415
     from moorage.sim.tuning.tunedfile import TRIALS_CSV, trials_csv  # noqa: PLC0415
 
     def conduct(given: Experiment, tell: Callable[[Progress], None]) -> Conducted:
@@ -113,18 +113,18 @@ def _tuned(
         searched = run_search(halves, asked, conduct, progress.tell)
     results.write(TRIALS_CSV, trials_csv(asked, searched))
     with ProgressLine(sys.stderr) as progress, interruptions(results.path, progress):
-        return run_judgement(halves, asked, searched, conduct, progress.tell, None if choice is None else choice - 1)
+        return run_appraisal(halves, asked, searched, conduct, progress.tell, None if choice is None else choice - 1)
 
 
 def _write(
-    experiment: Experiment, asked: Search, halves: Halves, tuned: Tuned, results: ResultFolder, target: str | None
+    experiment: Experiment, asked: SearchPlan, halves: Halves, tuned: Tuned, results: ResultFolder, target: str | None
 ) -> tuple[str, str]:
     """Write the configuration, if it is better; where it is, and how to try it."""
     from moorage.sim.experiments import results as tables  # noqa: PLC0415
     from moorage.sim.tuning.tunedfile import TUNED_YAML, replay_command, tuned_file  # noqa: PLC0415
 
     results.write(tables.RESULTS_CSV, tables.csv_bytes(tuned.rows))
-    if not tuned.judgement.better:
+    if not tuned.appraisal.better:
         return "", ""
     path = Path(target) if target else results.path / TUNED_YAML
     replay = replay_command(str(path))

@@ -8,14 +8,14 @@ from typing import Any, TextIO
 from moorage.core.phrases import counted
 from moorage.sim.experiments.charts import number_text
 from moorage.sim.experiments.comparing import Compared, comparison_document
-from moorage.sim.experiments.searches import Search
+from moorage.sim.experiments.searches import SearchPlan
 from moorage.sim.tables import write_table
 from moorage.sim.tuning.halves import Halves
 from moorage.sim.tuning.stages import Tuned, front_name
 from moorage.sim.tuning.tunedfile import effects, value_text
 
 
-def write_tuning(asked: Search, halves: Halves, tuned: Tuned, out: TextIO) -> None:
+def write_tuning(asked: SearchPlan, halves: Halves, tuned: Tuned, out: TextIO) -> None:
     """The front of best compromises, what it is worth, and whether that is better than today's configuration."""
     names = " and ".join(str(each) for each in asked.objectives)
     out.write(f"Searched with {halves.searched_text}; judged with {halves.judged_text}.\n")
@@ -30,14 +30,14 @@ def write_tuning(asked: Search, halves: Halves, tuned: Tuned, out: TextIO) -> No
     write_table(columns, [*_judged_rows(tuned)], out, numbers=columns[3:8])
     name = front_name(tuned.chosen)
     out.write("\n")
-    if tuned.judgement.better:
+    if tuned.appraisal.better:
         out.write(f"{name} is better than {asked.configuration}. What changes for certain:\n")
         out.writelines(f"  {line}\n" for line in effects(tuned))
     else:
         out.write(f"Nothing that was found is better than {asked.configuration}; keep it.\n")
 
 
-def _front_rows(asked: Search, tuned: Tuned) -> Iterator[tuple[str, ...]]:
+def _front_rows(asked: SearchPlan, tuned: Tuned) -> Iterator[tuple[str, ...]]:
     today = ", ".join(f"{name} {value_text(value)}" for name, value in asked.today.items())
     yield asked.configuration, "-", *map(number_text, tuned.searched.today), today
     for index, trial in enumerate(tuned.front):
@@ -47,8 +47,8 @@ def _front_rows(asked: Search, tuned: Tuned) -> Iterator[tuple[str, ...]]:
 
 
 def _judged_rows(tuned: Tuned) -> Iterator[tuple[str, ...]]:
-    for name, judgement in tuned.judgements.items():
-        for each in (each for found in judgement.objectives for each in found):
+    for name, appraisal in tuned.appraisals.items():
+        for each in (each for found in appraisal.objectives for each in found):
             yield name, *_figures(each)
 
 
@@ -59,7 +59,7 @@ def _figures(each: Compared) -> tuple[str, ...]:
     return where, f"{each.measure} {each.of}".strip(), *means, *ends, each.verdict.value
 
 
-def tuning_document(asked: Search, halves: Halves, tuned: Tuned, written: str, replay: str) -> dict[str, Any]:
+def tuning_document(asked: SearchPlan, halves: Halves, tuned: Tuned, written: str, replay: str) -> dict[str, Any]:
     """The same as plain values."""
     return {
         "configuration": asked.configuration,
@@ -83,13 +83,13 @@ def tuning_document(asked: Search, halves: Halves, tuned: Tuned, written: str, r
             {"name": front_name(index), "trial": each.number, "values": dict(each.values)}
             for index, each in enumerate(tuned.front)
         ],
-        "judgements": {name: comparison_document(each.compared) for name, each in tuned.judgements.items()},
+        "comparisons": {name: comparison_document(each.compared) for name, each in tuned.appraisals.items()},
         "chosen": front_name(tuned.chosen),
-        "better": tuned.judgement.better,
+        "better": tuned.appraisal.better,
         "file": written or None,
         "replay": replay if written else None,
     }
 
 
-def _objectives(asked: Search, values: Sequence[float]) -> dict[str, float]:
+def _objectives(asked: SearchPlan, values: Sequence[float]) -> dict[str, float]:
     return {str(each): value for each, value in zip(asked.objectives, values, strict=False)}

@@ -19,7 +19,7 @@ from moorage.sim.experiments.changedocuments import ChangeReader
 from moorage.sim.experiments.inputdocuments import InputReader
 from moorage.sim.experiments.reading import checked_names
 from moorage.sim.experiments.running import MEASURES
-from moorage.sim.experiments.searches import Search, SearchReader
+from moorage.sim.experiments.searches import SearchPlan, SearchReader
 from moorage.sim.experiments.shapes import (
     ChangeShape,
     ConfigurationShape,
@@ -76,7 +76,7 @@ class Experiment:
     changes: Mapping[str, Mapping[str, Any]]
     seeds: Sequence[int]
     measures: Sequence[str]
-    search: Search | None = None
+    search: SearchPlan | None = None
     """What `moorage tune` searches."""
     split: tuple[int, int] | None = None
     """(i, n): only every n-th pod of traces and generators, from the i-th on."""
@@ -232,7 +232,7 @@ class _Reader:
             found[name] = values
         return found or {_NONE: {}}
 
-    def _search(self, shape: SearchShape | None, configurations: Mapping[str, str]) -> Search | None:
+    def _search(self, shape: SearchShape | None, configurations: Mapping[str, str]) -> SearchPlan | None:
         if shape is None or self._findings.problems:
             return None
         return SearchReader(configurations, self._registry, self._findings).read(shape)

@@ -62,7 +62,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class TuningGoal:
     """A figure that is to become larger or smaller."""
 
     measure: str
@@ -79,14 +79,14 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchPlan:
     """What is searched, and how."""
 
     configuration: str
     """The name of the configuration that is tuned."""
     base: Base
     parameters: tuple[Parameter, ...]
-    objectives: tuple[Objective, ...]
+    objectives: tuple[TuningGoal, ...]
     trials: int = TRIALS
     batch: int = BATCH
     """Trials that are chosen together, and can be computed at the same time."""
@@ -106,7 +106,7 @@ class SearchReader:
         self._registry = registry
         self._findings = findings
 
-    def read(self, shape: SearchShape) -> Search | None:
+    def read(self, shape: SearchShape) -> SearchPlan | None:
         """The search; None if there are problems."""
         findings, before = self._findings, len(self._findings.problems)
         name = shape.configuration or next(iter(self._configurations))
@@ -130,7 +130,7 @@ class SearchReader:
         if len(findings.problems) > before:
             return None
         today = {each.name: value for each in parameters if (value := self._value_today(base, each)) is not None}
-        return Search(
+        return SearchPlan(
             name, base, tuple(parameters), tuple(objectives), trials or TRIALS, batch or BATCH, shape.seed or 0,
             shape.seeds, today,
         )  # fmt: skip
@@ -144,7 +144,7 @@ class SearchReader:
 
     # --- what for ---
 
-    def _objectives(self, shapes: Sequence[ObjectiveShape]) -> list[Objective]:
+    def _objectives(self, shapes: Sequence[ObjectiveShape]) -> list[TuningGoal]:
         if not 1 <= len(shapes) <= MOST_OBJECTIVES:
             remedy = f"write 1 or {MOST_OBJECTIVES}, such as {{measure: allocated, of: cpu}}"
             self._findings.problem("search.objectives", len(shapes), remedy)
@@ -154,7 +154,7 @@ class SearchReader:
             self._findings.problem("search.objectives", names[0], "stands twice; remove one")
         return [each for each in found if each is not None]
 
-    def _objective(self, path: str, shape: ObjectiveShape) -> Objective | None:
+    def _objective(self, path: str, shape: ObjectiveShape) -> TuningGoal | None:
         known = [*_GROUPS, *(f"{name}{_MEAN}" for name in _OVER_TIME)]
         if shape.measure not in known:
             self._findings.problem(
@@ -165,7 +165,7 @@ class SearchReader:
         if shape.goal not in goals:
             self._findings.problem(f"{path}.goal", shape.goal, "write maximize or minimize, or leave it out")
             return None
-        return Objective(shape.measure, shape.of, bool(goals[shape.goal]))
+        return TuningGoal(shape.measure, shape.of, bool(goals[shape.goal]))
 
     # --- what is searched ---
 

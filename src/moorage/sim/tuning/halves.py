@@ -12,7 +12,7 @@ from dataclasses import replace
 from moorage.core.phrases import counted
 from moorage.core.values import dataclass
 from moorage.sim.experiments.document import Experiment
-from moorage.sim.experiments.searches import Search
+from moorage.sim.experiments.searches import SearchPlan
 from moorage.sim.experiments.sources import GENERATOR, TRACE
 
 _ARRIVE = (TRACE, GENERATOR)
@@ -33,7 +33,7 @@ class Halves:
     judged_text: str
 
 
-def halves_of(experiment: Experiment, search: Search) -> Halves:
+def halves_of(experiment: Experiment, search: SearchPlan) -> Halves:
     """Divide an experiment; `TuningError` if it has too few seeds for that."""
     wanted = {objective.group for objective in search.objectives}
     measures = [*experiment.measures, *sorted(wanted - {*experiment.measures})]

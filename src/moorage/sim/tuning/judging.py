@@ -11,19 +11,19 @@ from dataclasses import replace
 from moorage.core.values import dataclass
 from moorage.sim.experiments.comparing import Compared, Verdict, compare
 from moorage.sim.experiments.results import ResultRow
-from moorage.sim.experiments.searches import Objective, Search
-from moorage.sim.tuning.searching import Searched, Trial
+from moorage.sim.experiments.searches import SearchPlan, TuningGoal
+from moorage.sim.tuning.searching import Searched, TriedConfiguration
 
 MOST_JUDGED = 8
 """Compromises that are judged, evenly chosen from the front."""
 
 
-def front(searched: Searched, objectives: Sequence[Objective]) -> list[Trial]:
+def front(searched: Searched, objectives: Sequence[TuningGoal]) -> list[TriedConfiguration]:
     """The best trials, each better in something than every other; best in the first objective first.
 
     Equal values count once, and the trial that came first has them.
     """
-    distinct: dict[tuple[float, ...], Trial] = {}
+    distinct: dict[tuple[float, ...], TriedConfiguration] = {}
     for trial in searched.valid:
         distinct.setdefault(trial.objectives, trial)
     scored = {goodness(trial.objectives, objectives): trial for trial in distinct.values()}
@@ -31,7 +31,7 @@ def front(searched: Searched, objectives: Sequence[Objective]) -> list[Trial]:
     return sorted(best, key=lambda trial: goodness(trial.objectives, objectives), reverse=True)
 
 
-def goodness(values: Sequence[float], objectives: Sequence[Objective]) -> tuple[float, ...]:
+def goodness(values: Sequence[float], objectives: Sequence[TuningGoal]) -> tuple[float, ...]:
     """The values so that more is better."""
     return tuple(value if each.larger else -value for value, each in zip(values, objectives, strict=True))
 
@@ -40,14 +40,14 @@ def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
     return one != other and all(a >= b for a, b in zip(one, other, strict=True))
 
 
-def thinned(trials: Sequence[Trial], most: int = MOST_JUDGED) -> list[Trial]:
+def thinned(trials: Sequence[TriedConfiguration], most: int = MOST_JUDGED) -> list[TriedConfiguration]:
     """At most so many, evenly chosen, with the first and the last."""
     if len(trials) <= most:
         return list(trials)
     return [trials[round(at * (len(trials) - 1) / (most - 1))] for at in range(most)]
 
 
-def choose(trials: Sequence[Trial], today: Sequence[float], objectives: Sequence[Objective]) -> int:
+def choose(trials: Sequence[TriedConfiguration], today: Sequence[float], objectives: Sequence[TuningGoal]) -> int:
     """Which compromise: the best in the first objective of those that lose nothing against today; else the first."""
     now = goodness(today, objectives)
     for index, trial in enumerate(trials):
@@ -57,7 +57,7 @@ def choose(trials: Sequence[Trial], today: Sequence[float], objectives: Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Appraisal:
     """A configuration beside today's, on the half that the search has not seen."""
 
     name: str
@@ -83,7 +83,7 @@ class Judgement:
         return (each for each in self.compared if each.verdict is Verdict.WORSE)
 
 
-def judge(rows: Sequence[ResultRow], asked: Search, name: str) -> Judgement:
+def judge(rows: Sequence[ResultRow], asked: SearchPlan, name: str) -> Appraisal:
     """A configuration against the one that is tuned; objectives are judged by themselves, without the other measures.
 
     A goal that is not the usual one of its measure turns the verdict around.
@@ -97,10 +97,10 @@ def judge(rows: Sequence[ResultRow], asked: Search, name: str) -> Judgement:
         [_towards(each, objective) for each in found if (each.measure, each.of) == key]
         for key, objective in wanted.items()
     ]
-    return Judgement(name, compare(today, own, asked.configuration, name), objectives)
+    return Appraisal(name, compare(today, own, asked.configuration, name), objectives)
 
 
-def _towards(compared: Compared, objective: Objective) -> Compared:
+def _towards(compared: Compared, objective: TuningGoal) -> Compared:
     if compared.verdict not in (Verdict.BETTER, Verdict.WORSE, Verdict.OTHER):
         return compared
     better = (compared.difference.mean > 0) == objective.larger

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from moorage.core.values import dataclass
 from moorage.sim.experiments.candidates import candidate
-from moorage.sim.experiments.searches import Objective, Parameter, Search
+from moorage.sim.experiments.searches import Parameter, SearchPlan, TuningGoal
 from moorage.sim.tuning.halves import TuningError
 
 Figures: TypeAlias = Mapping[tuple[str, str], float]
@@ -24,7 +24,7 @@ _TODAY = "today"
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TriedConfiguration:
     """One configuration that was tried."""
 
     number: int
@@ -42,15 +42,15 @@ class Searched:
     """All trials, and what the configuration of today is worth on the same half."""
 
     today: tuple[float, ...]
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[TriedConfiguration] = field(default_factory=list)
 
     @property
-    def valid(self) -> list[Trial]:
+    def valid(self) -> list[TriedConfiguration]:
         """Those with figures."""
         return [each for each in self.trials if each.objectives]
 
 
-def search(asked: Search, today: str, evaluate: Evaluate) -> Searched:
+def search(asked: SearchPlan, today: str, evaluate: Evaluate) -> Searched:
     """Run all trials; `today` is the configuration that is tuned. `TuningError` if none of them can be run."""
     optuna = _optuna()
     directions = ["maximize" if each.larger else "minimize" for each in asked.objectives]
@@ -78,7 +78,7 @@ def search(asked: Search, today: str, evaluate: Evaluate) -> Searched:
     return found
 
 
-def values_of(figures: Figures, objectives: Sequence[Objective]) -> tuple[float, ...]:
+def values_of(figures: Figures, objectives: Sequence[TuningGoal]) -> tuple[float, ...]:
     """The objectives of a configuration; `TuningError` if the results do not have one."""
     for each in objectives:
         if (each.measure, each.of) not in figures:
@@ -97,7 +97,7 @@ def _optuna() -> Any:
     return found
 
 
-def _known(asked: Search) -> list[Parameter]:
+def _known(asked: SearchPlan) -> list[Parameter]:
     return [each for each in asked.parameters if each.name in asked.today]
 
 
@@ -115,19 +115,21 @@ def _distribution(optuna: Any, parameter: Parameter) -> Any:
     return kinds.FloatDistribution(float(parameter.low), float(parameter.high), step=parameter.step)
 
 
-def _trial(asked: Search, trial: Any) -> Trial:
+def _trial(asked: SearchPlan, trial: Any) -> TriedConfiguration:
     values = {}
     for each in asked.parameters:
         chosen = trial.params[each.name]
         values[each.name] = each.values[chosen] if each.values else chosen
     placed = {(each.plugin, each.argument): values[each.name] for each in asked.parameters}
-    return Trial(trial.number + 1, values, candidate(asked.base, placed))
+    return TriedConfiguration(trial.number + 1, values, candidate(asked.base, placed))
 
 
-def _answered(trial: Trial, answer: Figures | Sequence[str], objectives: Sequence[Objective]) -> Trial:
+def _answered(
+    trial: TriedConfiguration, answer: Figures | Sequence[str], objectives: Sequence[TuningGoal]
+) -> TriedConfiguration:
     if isinstance(answer, Mapping):
-        return Trial(trial.number, trial.values, trial.text, values_of(answer, objectives))
-    return Trial(trial.number, trial.values, trial.text, problems=tuple(answer))
+        return TriedConfiguration(trial.number, trial.values, trial.text, values_of(answer, objectives))
+    return TriedConfiguration(trial.number, trial.values, trial.text, problems=tuple(answer))
 
 
 def _one(answers: Mapping[str, Figures | Sequence[str]], name: str) -> Figures:

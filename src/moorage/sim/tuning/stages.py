@@ -10,10 +10,10 @@ from moorage.core.values import dataclass
 from moorage.sim.experiments.conduct import Conducted, Progress
 from moorage.sim.experiments.document import Experiment
 from moorage.sim.experiments.results import ResultRow
-from moorage.sim.experiments.searches import Search
+from moorage.sim.experiments.searches import SearchPlan
 from moorage.sim.tuning.halves import Halves, TuningError
-from moorage.sim.tuning.judging import Judgement, choose, front, judge, thinned
-from moorage.sim.tuning.searching import Figures, Searched, Trial, search
+from moorage.sim.tuning.judging import Appraisal, choose, front, judge, thinned
+from moorage.sim.tuning.searching import Figures, Searched, TriedConfiguration, search
 
 Conduct: TypeAlias = Callable[[Experiment, Callable[[Progress], None]], Conducted]
 """Runs all combinations of an experiment that have no result yet."""
@@ -25,19 +25,19 @@ class Tuned:
     """What came of it."""
 
     searched: Searched
-    front: Sequence[Trial]
+    front: Sequence[TriedConfiguration]
     """The compromises that were judged."""
     chosen: int
     """Which of them."""
-    judgements: Mapping[str, Judgement]
+    appraisals: Mapping[str, Appraisal]
     """Name of a configuration, `tuned-1` and so on for the front -> what it is worth beside today's."""
     rows: Sequence[ResultRow]
     """Of the half that judges."""
 
     @property
-    def judgement(self) -> Judgement:
+    def appraisal(self) -> Appraisal:
         """Of the one that was chosen."""
-        return self.judgements[front_name(self.chosen)]
+        return self.appraisals[front_name(self.chosen)]
 
 
 def front_name(index: int) -> str:
@@ -45,7 +45,7 @@ def front_name(index: int) -> str:
     return f"tuned-{index + 1}"
 
 
-def run_search(halves: Halves, asked: Search, conduct: Conduct, tell: Tell) -> Searched:
+def run_search(halves: Halves, asked: SearchPlan, conduct: Conduct, tell: Tell) -> Searched:
     """The first stage."""
     given = halves.searched
     each = given.number // len(given.configurations)
@@ -83,8 +83,8 @@ def _figures(names: Mapping[str, str], conducted: Conducted) -> dict[str, Figure
     return found
 
 
-def run_judgement(
-    halves: Halves, asked: Search, searched: Searched, conduct: Conduct, tell: Tell, choice: int | None = None
+def run_appraisal(
+    halves: Halves, asked: SearchPlan, searched: Searched, conduct: Conduct, tell: Tell, choice: int | None = None
 ) -> Tuned:
     """The second stage: the front, and all configurations of the file; `choice` is a place in the front."""
     judged = thinned(front(searched, asked.objectives))
@@ -100,5 +100,5 @@ def run_judgement(
     for combination, why in conducted.failures.items():
         raise TuningError(f"{combination}: {'; '.join(why)}")
     rows = [*conducted.rows()]
-    judgements = {name: judge(rows, asked, name) for name in given.configurations if name != asked.configuration}
-    return Tuned(searched, judged, chosen, judgements, rows)
+    appraisals = {name: judge(rows, asked, name) for name in given.configurations if name != asked.configuration}
+    return Tuned(searched, judged, chosen, appraisals, rows)

@@ -11,7 +11,7 @@ from io import StringIO
 from moorage.sim.experiments.charts import number_text
 from moorage.sim.experiments.comparing import Compared
 from moorage.sim.experiments.document import Experiment
-from moorage.sim.experiments.searches import Search
+from moorage.sim.experiments.searches import SearchPlan
 from moorage.sim.tables import shown
 from moorage.sim.tuning.halves import Halves
 from moorage.sim.tuning.searching import Searched
@@ -21,7 +21,7 @@ TUNED_YAML, TRIALS_CSV = "tuned.yaml", "trials.csv"
 _MOST_LINES = 40
 
 
-def tuned_file(experiment: Experiment, asked: Search, halves: Halves, tuned: Tuned, replay: str) -> str:
+def tuned_file(experiment: Experiment, asked: SearchPlan, halves: Halves, tuned: Tuned, replay: str) -> str:
     """The chosen configuration, as a file for `--config`; what is known about it stands in comments."""
     trial = tuned.front[tuned.chosen]
     lines = [
@@ -36,12 +36,12 @@ def tuned_file(experiment: Experiment, asked: Search, halves: Halves, tuned: Tun
 
 def effects(tuned: Tuned) -> list[str]:
     """Lines about the objectives, then about everything else that is really better or worse."""
-    judgement = tuned.judgement
-    about = [each for found in judgement.objectives for each in found]
+    appraisal = tuned.appraisal
+    about = [each for found in appraisal.objectives for each in found]
     told = {(each.input, each.change, each.measure, each.of) for each in about}
     others = [
         each
-        for each in (*judgement.gained, *judgement.lost)
+        for each in (*appraisal.gained, *appraisal.lost)
         if (each.input, each.change, each.measure, each.of) not in told
     ]
     lines = [effect(each) for each in (*about, *others)]
@@ -65,7 +65,7 @@ def replay_command(file: str) -> str:
     return f"moorage replay DIR --config {shlex.quote(file)}"
 
 
-def trials_csv(asked: Search, searched: Searched) -> bytes:
+def trials_csv(asked: SearchPlan, searched: Searched) -> bytes:
     """A row for each trial: its values, and its objectives on the half that was searched."""
     out = StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
@@ -75,7 +75,7 @@ def trials_csv(asked: Search, searched: Searched) -> bytes:
     return out.getvalue().encode()
 
 
-def _trial_rows(names: Sequence[str], asked: Search, searched: Searched) -> Iterator[list[object]]:
+def _trial_rows(names: Sequence[str], asked: SearchPlan, searched: Searched) -> Iterator[list[object]]:
     for trial in searched.trials:
         values = [value_text(trial.values[name]) for name in names]
         objectives = [repr(each) for each in trial.objectives] or [""] * len(asked.objectives)
