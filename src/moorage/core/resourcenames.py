@@ -16,9 +16,11 @@ _NATIVE = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
 _HUGE_PAGES = "hugepages-"
 _ATTACHABLE_VOLUMES = "attachable-volumes-"
+_KEPT = 512
+"""Clusters have tens of names; where tenants invent more, an answer is cheap."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(_KEPT)
 def is_extended_resource(name: str) -> bool:
     """Whether the resource is one that Kubernetes itself knows nothing about, e.g. `example.com/gpu`."""
     if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
@@ -26,13 +28,13 @@ def is_extended_resource(name: str) -> bool:
     return is_qualified_name(_QUOTA_PREFIX + name)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(_KEPT)
 def may_be_devices(name: str) -> bool:
     """Whether a class of devices may back the resource, by its extended resource name or by its own."""
     return name.startswith(IMPLICIT_EXTENDED_RESOURCE) or is_extended_resource(name)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(_KEPT)
 def is_scalar_resource(name: str) -> bool:
     """Whether the scheduler counts the resource in pieces; other names (`pods`, `storage`) are no node resources."""
     return is_extended_resource(name) or _NATIVE in name or name.startswith((_HUGE_PAGES, _ATTACHABLE_VOLUMES))
