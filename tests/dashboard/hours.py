@@ -83,7 +83,7 @@ class Life:
     def _arrivals(self, busy: float) -> Iterator[Told]:
         for _ in range(int(self._rng.random() * busy * 2.4)):
             self._number += 1
-            gpu = {GPU: self._rng.choice((1, 2, 4))} if self._number % 9 == 0 else {}
+            gpu = {GPU: self._rng.choice((1, 2, 4))} if self._number % 31 == 0 else {}
             pod = make_pod(
                 f"job-{self._number}",
                 cpu=f"{self._rng.choice((500, 1000, 2000))}m",
@@ -91,7 +91,7 @@ class Life:
                 requests=gpu,
                 created_s=self.now_s,
             )
-            waits_s = self._rng.expovariate(1 / (0.5 + 1.5 * busy**3))
+            waits_s = self._rng.expovariate(1 / (2.0 + 4.0 * busy**3))
             if waits_s > 10:
                 message = _MESSAGES[2] if gpu else self._rng.choice(_MESSAGES[:2])
                 pod = with_reason(pod, message)

@@ -1,7 +1,7 @@
 """How long the dashboard takes on a large cluster: `python -m tests.dashboard.measure [NODES] [PODS]`.
 
-Prints the time from opening the address to the drawn map, how long the page takes for an update, and how long a pod's
-explanation takes. Nothing is asserted: the machine decides.
+Prints the time from opening the address to the drawn charts of six hours and to the drawn map, how long the page takes
+for an update, and how long a pod's explanation takes. Nothing is asserted: the machine decides.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from moorage.core.events import NodeSeen, PodSeen
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.world import Told
 from tests.dashboard.browsers import running_browser
+from tests.dashboard.hours import served_hours
 from tests.dashboard.serving import served_world
 
 STOPWATCH = """() => {
@@ -27,6 +28,13 @@ STOPWATCH = """() => {
     apply(event);
     requestAnimationFrame(() => spent.push(performance.now() - from));
   };
+}"""
+WHEN_DRAWN = """() => {
+  globalThis.drawn = [];
+  new MutationObserver((changes) => {
+    const added = changes.flatMap((each) => [...each.addedNodes]);
+    for (const node of added) if (node.querySelector?.("canvas")) drawn.push(performance.now());
+  }).observe(document, { childList: true, subtree: true });
 }"""
 CAPACITY = "node.kubernetes.io/capacity"
 
@@ -74,8 +82,23 @@ def first_view_s(page: Page, url: str) -> float:
     return time.perf_counter() - began_s
 
 
+def charts() -> None:
+    """The charts of six hours: from opening the address until the first and the last one are drawn."""
+    with served_hours() as url, running_browser() as browser:
+        for scheme, width in (("light", 1360), ("dark", 1360), ("light", 420), ("dark", 2200)):
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+            page.add_init_script(f"history.replaceState(null, '', '#/charts'); ({WHEN_DRAWN})()")
+            page.goto(url)
+            page.wait_for_function("() => globalThis.drawn?.length >= 9")
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            first, last = page.evaluate("[drawn[0], performance.now()]")
+            print(f"charts, {scheme}, {width} wide: {first / 1000:.2f} s, all {last / 1000:.2f} s")  # noqa: T201
+            page.close()
+
+
 def main(nodes: int, pods: int) -> None:
     """Measure and print."""
+    charts()
     began_s = time.perf_counter()
     told = large(nodes, pods)
     print(f"{nodes} nodes and {pods} pods made in {time.perf_counter() - began_s:.1f} s")  # noqa: T201

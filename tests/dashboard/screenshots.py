@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from tests.dashboard.browsers import running_browser
+from tests.dashboard.hours import served_hours
 from tests.dashboard.serving import served_demo
 
 CAPACITY = "node.kubernetes.io/capacity"
@@ -50,6 +51,14 @@ def answered_what_if(page: Page) -> None:
     page.get_by_role("heading", name="Utilisation").wait_for()
 
 
+def drawn_charts(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 1240})
+    turn_to(page, "charts", "Charts")
+    page.get_by_role("button", name="6 h").click()
+    page.wait_for_function("() => document.querySelectorAll('.chart canvas').length >= 8")
+    page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
+
+
 def take(folder: Path) -> None:
     """One picture of each page."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,6 +88,11 @@ def take(folder: Path) -> None:
             save(page, "spot")
         with served_demo("busy", from_s=20.0, speed=0.0) as url:
             save(opened(browser, url, "dark"), "map-dark")
+        with served_hours() as url:
+            for scheme, name in (("light", "charts"), ("dark", "charts-dark")):
+                page = opened(browser, url, scheme)
+                drawn_charts(page)
+                save(page, name)
         with served_demo(from_s=5.0, speed=0.0) as url:
             page = opened(browser, url, "dark")
             edited_strategy(page)

@@ -140,6 +140,22 @@ def test_every_page_on_the_api_server(cluster: ControlPlane, visit: Visit) -> No
         assert page.evaluate("moorage.loads") == 1
 
 
+def test_charts_of_the_api_server(cluster: ControlPlane, visit: Visit) -> None:
+    """What is there, what waits and why; a bind and a leader show without a reload."""
+    with served_cluster(cluster.admin_kubeconfig, CONFIGURATION) as url:
+        page = visit(f"{url}")
+        page.get_by_role("link", name=re.compile("^Charts")).click()
+        expect(page.get_by_role("button", name="Allocatable 12", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Insufficient cpu 1")).to_be_visible()
+        expect(page.get_by_role("button", name="scheduling gates 1")).to_be_visible()
+        post(cluster, PODS, pod("soon", "100m"))
+        expect(page.get_by_role("button", name="not tried yet 1")).to_be_visible()
+        binding = {"metadata": {"name": "soon"}, "target": {"kind": "Node", "name": "spot-2"}}
+        post(cluster, f"{PODS}/soon/binding", binding)
+        expect(page.get_by_role("button", name="not tried yet 0")).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile("Half of the pods within [0-9]"))).to_be_visible()
+
+
 def test_a_strategy_is_written_with_the_users_rights(cluster: ControlPlane, visit: Visit) -> None:
     """Target and actual; what is applied stands on the Deployment, and the page shows the new targets."""
     wanted = f"weight=0,nodeSelector={CAPACITY}:on-demand;weight=1,nodeSelector={CAPACITY}:spot"

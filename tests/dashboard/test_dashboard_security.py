@@ -87,6 +87,16 @@ OWN = {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"}
         pytest.param("GET", "/static/../server.py", {}, 404, id="a file beside the pages"),
         pytest.param("GET", "/api/nothing", KEY, 404, id="nothing"),
         pytest.param("GET", "/api/events?since=x", KEY, 400, id="no number"),
+        pytest.param("GET", "/api/series", OWN, 401, id="charts without the token"),
+        pytest.param("GET", "/api/series?points=7&from=1&to=2.5&step=3", KEY, 200, id="charts"),
+        pytest.param(
+            "GET", "/api/series?points=99999999999&from=99999999999", KEY, 200, id="more points than there are"
+        ),
+        pytest.param("GET", "/api/series?from=nan", KEY, 400, id="charts since no time"),
+        pytest.param("GET", "/api/series?step=1e9", KEY, 400, id="charts of no step"),
+        pytest.param("GET", "/api/series?to=-1", KEY, 400, id="charts until before all time"),
+        pytest.param("GET", "/static/vendor/uPlot.esm.js", {}, 200, id="a file of others"),
+        pytest.param("GET", "/static/vendor/SHA256SUMS", {}, 404, id="what is no part of the page"),
         pytest.param("POST", CHECK, {**OWN, **KEY}, 200, id="a check by the page"),
         pytest.param("POST", CHECK, OWN, 401, id="a check without the token"),
         pytest.param("POST", CHECK, {"Origin": "http://evil.example"}, 403, id="a check by another origin"),

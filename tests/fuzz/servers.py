@@ -159,7 +159,19 @@ def _dashboard() -> web.Application:
     return _opened(dashboard_application(_loop().run_until_complete(opened()), Guard("127.0.0.1", "token")))
 
 
-_LOOKS = ("queue", "node", "search", "pod", "suggestions", "strategies", "spot", "timeline", "snapshot", "nothing")
+_LOOKS = (
+    "queue",
+    "node",
+    "search",
+    "pod",
+    "suggestions",
+    "strategies",
+    "spot",
+    "timeline",
+    "series",
+    "snapshot",
+    "nothing",
+)
 _SENDS = ("strategy/check", "strategy/preview", "whatif", "seek", "apply/strategy")
 
 

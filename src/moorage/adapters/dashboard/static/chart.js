@@ -9,10 +9,12 @@ const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [14, 5]];
 const COLOURS = 6;
 let uPlot = null;
 
-/** The library is loaded with the first chart. */
+/** The library is loaded with the first chart, or at once if that is what was asked for. */
 export async function prepare() {
   uPlot ??= (await import("./vendor/uPlot.esm.js")).default;
 }
+
+if (location.hash.startsWith("#/charts")) prepare();
 
 const style = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 const number = (value, most) => value.toLocaleString("en", { maximumFractionDigits: most >= 100 ? 0 : most >= 10 ? 1 : 2 });

@@ -95,9 +95,20 @@ export async function chartsPage(main, signal) {
   }
 
   const leaders = leadership();
+  let busy = false;
+  let again = false;
+  /** One after the other: what is fetched is added to what is known. */
   const load = async () => {
-    await Promise.all([history.load(), prepared]);
-    if (!signal.aborted) show();
+    again = busy;
+    if (busy) return;
+    busy = true;
+    try {
+      do {
+        again = false;
+        await Promise.all([history.load(), prepared]);
+        if (!signal.aborted) show();
+      } while (again && !signal.aborted);
+    } finally { busy = false; }
   };
   main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Charts"),
     h("p", { class: "lead" }, `Drag over a chart to zoom in, double-click to zoom out. Beside the name of a line is its value at the time under the pointer, else the latest one.${journal ? " Click to show the cluster at that moment on all pages." : ""}`)),

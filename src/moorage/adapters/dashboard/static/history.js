@@ -5,6 +5,7 @@ import { fixed, latest } from "./range.js";
 import { store } from "./store.js";
 
 const POINTS = 400;
+const LEADERS = 500;
 const OPEN = 2; // The newest points may still change.
 
 /** The columns of an answer by name. */
@@ -54,7 +55,8 @@ export class History {
     if (query.step) this.extend(page);
     else Object.assign(this, { times: page.times, columns: columnsOf(page) });
     if (seconds && this.span) this.trim(page.span?.[1] - seconds);
-    Object.assign(this, { asked, step: page.step, span: page.span, currency: page.cost.currency, leaders: page.leaders.length >= this.leaders.length || !query.step ? page.leaders : this.leaders });
+    const leaders = query.step ? [...this.leaders.filter((old) => !page.leaders.some((l) => l.at_s === old.at_s && l.lease === old.lease)), ...page.leaders] : page.leaders;
+    Object.assign(this, { asked, step: page.step, span: page.span, currency: page.cost.currency, leaders: leaders.sort((a, b) => a.at_s - b.at_s).slice(-LEADERS) });
     return this;
   }
 

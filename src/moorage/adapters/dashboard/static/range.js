@@ -17,7 +17,7 @@ export const latest = () => (chosen.from !== null ? null : chosen.last ?? usual(
 export function bounds(span) {
   if (chosen.from !== null) return [chosen.from, chosen.to];
   const seconds = latest();
-  return [seconds ? span[1] - seconds : span[0], span[1]];
+  return [seconds ? Math.max(span[0], span[1] - seconds) : span[0], span[1]];
 }
 
 /** What was zoomed into, or null. */
