@@ -68,6 +68,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "range and values": ({"parameters": [{**FIT, "min": 0, "values": [1]}]}, "has both values and a range"),
     "no values": ({"parameters": [{**FIT, "values": []}]}, "write 1 to 100 values"),
     "a step that does not fit": ({"parameters": [{**FIT, "min": 0, "max": 9, "step": 2}]}, "must divide max - min"),
+    "not a number": ({"parameters": [{**FIT, "min": "a", "max": True}]}, "search.parameters[0].min: "),
+    "no name": ({"parameters": [{"plugin": 3, "min": 0, "max": 1}]}, "search.parameters[0].plugin: 3"),
+    "a list for a name": ({"objectives": [{"measure": ["x"]}]}, "search.objectives[0].measure"),
     "no step": ({"parameters": [{**FIT, "min": 0, "max": 9, "step": 0}]}, "must be more than 0"),
     "twice": ({"parameters": [PARAMETERS[0], PARAMETERS[0]]}, "NodeResourcesFit weight"),
     "unknown argument": (

@@ -5,12 +5,23 @@ Lists of plain values are `list[Any]`, so that each wrong item can be named (see
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from moorage.framework.arguments import Seconds
 from moorage.wire.configuration.schema import ConfigurationDocument, Int64, Shape
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError("must be a number")
+    return value
+
+
+Number = Annotated[Any, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
+"""A whole number stays one. Not a union: the place of a mistake would name its members."""
 
 
 class ColumnsShape(Shape):
@@ -127,9 +138,9 @@ class ParameterShape(Shape):
 
     plugin: str
     argument: str = ""
-    min: int | float | None = None
-    max: int | float | None = None
-    step: int | float | None = None
+    min: Number | None = None
+    max: Number | None = None
+    step: Number | None = None
     values: list[Any] | None = None
 
 
