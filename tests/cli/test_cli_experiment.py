@@ -15,7 +15,7 @@ import pytest
 
 from moorage.cli.experiment_progress import ProgressLine
 from moorage.cli.main import run
-from moorage.sim.experiments.conduct import Progress
+from moorage.sim.experiments.conduct import ExperimentProgress
 from tests.experiments.clusters import PACKED, trace_document, write_experiment
 
 TRACE = {"nodes": "nodes.csv", "pods": "pods.csv", "order": "shuffled", "load": 1.2}
@@ -176,9 +176,9 @@ def test_progress() -> None:
     """What is done and what is left, by what was computed now."""
     now_s = 0.0
     line = ProgressLine(sys.stderr, lambda: now_s)
-    assert line.text(Progress(0, 0, 0, 60)) == "0 of 60 combinations"
+    assert line.text(ExperimentProgress(0, 0, 0, 60)) == "0 of 60 combinations"
     now_s = 30.0
-    assert line.text(Progress(12, 1, 3, 60)) == "12 of 60 combinations, 3 from before, 1 failed, 2m21s left"
+    assert line.text(ExperimentProgress(12, 1, 3, 60)) == "12 of 60 combinations, 3 from before, 1 failed, 2m21s left"
     now_s = 3600.0
-    assert line.text(Progress(10, 0, 0, 60)) == "10 of 60 combinations, 5h00m left"
-    assert line.text(Progress(60, 0, 0, 60)) == "60 of 60 combinations"
+    assert line.text(ExperimentProgress(10, 0, 0, 60)) == "10 of 60 combinations, 5h00m left"
+    assert line.text(ExperimentProgress(60, 0, 0, 60)) == "60 of 60 combinations"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from moorage.sim.experiments.comparing import ComparisonError, Verdict, compare
+from moorage.sim.experiments.comparing import ComparisonError, DifferenceVerdict, compare
 from moorage.sim.experiments.results import ResultRow
 from moorage.sim.experiments.statistics import adjusted, mean_interval, t_chance, t_quantile
 
@@ -48,18 +48,18 @@ TEN = [0.5 + seed / 100 for seed in range(10)]
 MORE = [each + 0.01 + 0.001 * (seed % 2) for seed, each in enumerate(TEN)]
 NOISY = [each + (0.02 if seed % 2 else -0.019) for seed, each in enumerate(TEN)]
 
-CASES: dict[str, tuple[list[float], list[float], str, Verdict]] = {
-    "better, against the noise of seeds": (TEN, MORE, "allocated", Verdict.BETTER),
-    "worse": (TEN, MORE, "pending", Verdict.WORSE),
-    "neither is better": (TEN, [each + 1 for each in TEN], "pods", Verdict.OTHER),
-    "equal": (TEN, TEN, "allocated", Verdict.EQUAL),
-    "chance": (TEN, NOISY, "allocated", Verdict.UNCLEAR),
-    "too few": (TEN[:3], [each + 0.1 for each in TEN[:3]], "allocated", Verdict.TOO_FEW),
+CASES: dict[str, tuple[list[float], list[float], str, DifferenceVerdict]] = {
+    "better, against the noise of seeds": (TEN, MORE, "allocated", DifferenceVerdict.BETTER),
+    "worse": (TEN, MORE, "pending", DifferenceVerdict.WORSE),
+    "neither is better": (TEN, [each + 1 for each in TEN], "pods", DifferenceVerdict.OTHER),
+    "equal": (TEN, TEN, "allocated", DifferenceVerdict.EQUAL),
+    "chance": (TEN, NOISY, "allocated", DifferenceVerdict.UNCLEAR),
+    "too few": (TEN[:3], [each + 0.1 for each in TEN[:3]], "allocated", DifferenceVerdict.TOO_FEW),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("a", "b", "measure", "want"), CASES.values(), ids=CASES)
-def test_verdicts(a: list[float], b: list[float], measure: str, want: Verdict) -> None:
+def test_verdicts(a: list[float], b: list[float], measure: str, want: DifferenceVerdict) -> None:
     """Pairs of the same seed are compared, so that what seeds have in common does not matter."""
     (found,) = compare(rows("x", a, measure), rows("y", b, measure))
     assert found.verdict is want
@@ -73,7 +73,7 @@ def test_many_measures_need_more() -> None:
     b = [row for number in range(100) for row in rows("y", [dice.gauss(0, 1) for _ in range(10)], of=f"m{number}")]
     found = compare(a, b)
     assert sum((each.difference.chance or 1) < 0.05 for each in found) >= 2
-    assert not [each for each in found if each.verdict is not Verdict.UNCLEAR]
+    assert not [each for each in found if each.verdict is not DifferenceVerdict.UNCLEAR]
 
 
 def test_names() -> None:

@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import pytest
 
-from moorage.adapters.computing import Function, Runner
+from moorage.adapters.computing import Function, JobRunner
 from moorage.adapters.computing.processes import LocalProcesses
 from moorage.cli.experiment_jobs import run_job
-from moorage.sim.experiments.conduct import Conducted, Progress, conduct
+from moorage.sim.experiments.conduct import Conducted, ExperimentProgress, conduct
 from moorage.sim.experiments.document import Experiment
 from moorage.sim.experiments.results import ResultFolder, csv_bytes, parquet_bytes, read_results
 from tests.experiments import jobs
@@ -20,7 +20,7 @@ from tests.experiments.clusters import experiment_of, results_of, trace_document
 VERSION = run_job({"configuration": "x", "input": {}}, {})["version"]
 
 
-def two_processes(_: int) -> Runner:
+def two_processes(_: int) -> JobRunner:
     """On this machine."""
     return LocalProcesses(2)
 
@@ -33,9 +33,9 @@ def nothing_to_run(number: int) -> NoReturn:
 def conducted(
     experiment: Experiment,
     folder: Path,
-    runner: Callable[[int], Runner] = two_processes,
+    runner: Callable[[int], JobRunner] = two_processes,
     function: Function = run_job,
-    told: list[Progress] | None = None,
+    told: list[ExperimentProgress] | None = None,
 ) -> Conducted:
     """Run everything that is not in the folder."""
     tell = (told if told is not None else []).append
@@ -53,12 +53,12 @@ def experiment(tmp_path: Path) -> Experiment:
 def test_other_processes_find_the_same(experiment: Experiment, tmp_path: Path) -> None:
     """The tables are equal, byte by byte, wherever combinations are computed."""
     here = results_of(experiment)
-    told: list[Progress] = []
+    told: list[ExperimentProgress] = []
     there = conducted(experiment, tmp_path / "there", told=told)
     assert {each.key: answer["result"] for each, answer in there.answers.items()} == here
     assert [each.key for each in there.answers] == [each.key for each in experiment.combinations()]
-    assert told[0] == Progress(0, 0, 0, 6)
-    assert told[-1] == Progress(6, 0, 0, 6)
+    assert told[0] == ExperimentProgress(0, 0, 0, 6)
+    assert told[-1] == ExperimentProgress(6, 0, 0, 6)
     again = conducted(experiment, tmp_path / "again")
     assert csv_bytes(there.rows()) == csv_bytes(again.rows())
     assert parquet_bytes(there.rows()) == parquet_bytes(again.rows())
@@ -74,7 +74,7 @@ def test_a_run_goes_on_where_it_stopped(experiment: Experiment, tmp_path: Path) 
     parts[1].write_bytes(parts[1].read_bytes()[:100])
     asked: list[int] = []
 
-    def counting(number: int) -> Runner:
+    def counting(number: int) -> JobRunner:
         asked.append(number)
         return LocalProcesses(1)
 

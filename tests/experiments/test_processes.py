@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from moorage.adapters.computing import Answer, Job
+from moorage.adapters.computing import Job, JobAnswer
 from moorage.adapters.computing.processes import LocalProcesses
 from tests.experiments import jobs
 
@@ -17,7 +17,7 @@ def job(number: int, data: str = "ten", **more: Any) -> Job:
     return Job({"number": number, **more}, data)
 
 
-def sums(answers: list[Answer]) -> dict[str, int]:
+def sums(answers: list[JobAnswer]) -> dict[str, int]:
     """Job -> its sum, of those that have one."""
     return {each.job: each.value["sum"] for each in answers if each.value is not None}
 

@@ -13,8 +13,8 @@ import yaml
 
 from moorage.cli.experiment_jobs import run_job
 from moorage.cli.main import run
-from moorage.sim.experiments.comparing import Verdict
-from moorage.sim.experiments.conduct import Conducted, Progress
+from moorage.sim.experiments.comparing import DifferenceVerdict
+from moorage.sim.experiments.conduct import Conducted, ExperimentProgress
 from moorage.sim.experiments.document import Experiment
 from moorage.sim.experiments.searches import TuningGoal
 from moorage.sim.tuning.halves import TuningError, halves_of
@@ -42,7 +42,7 @@ class Bench:
                 self.asked.append(each.asked)
                 self.known[key] = run_job(each.asked, experiment.data[each.input])
             found.answers[each] = self.known[key]
-        tell(Progress(len(found.answers), 0, 0, experiment.number))
+        tell(ExperimentProgress(len(found.answers), 0, 0, experiment.number))
         return found
 
 
@@ -59,7 +59,7 @@ def test_packing_is_found_and_is_better_where_it_was_not_searched(tmp_path: Path
     tuned = tuned_by(bench, experiment_of(tmp_path, document()))
     assert tuned.appraisal.better
     (((compared,),)) = tuned.appraisal.objectives
-    assert compared.verdict is Verdict.BETTER
+    assert compared.verdict is DifferenceVerdict.BETTER
     assert compared.after > compared.before + 0.1
     splits = {tuple(asked["split"]) for asked in bench.asked}
     assert splits == {(0, 2), (1, 2)}

@@ -14,7 +14,7 @@ from moorage.cli.options import WholeNumber, common_options, output_option
 from moorage.cli.output import GOOD, INTERRUPTED, NO, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
-    from moorage.adapters.computing import Runner
+    from moorage.adapters.computing import JobRunner
     from moorage.sim.experiments.conduct import Conducted
     from moorage.sim.experiments.document import Experiment
 
@@ -103,15 +103,15 @@ def interruptions(path: Path, progress: Any) -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def runner_of(workers: int | None, address: str | None) -> Callable[[int], Runner]:
+def runner_of(workers: int | None, address: str | None) -> Callable[[int], JobRunner]:
     """What makes the runner, once it is known how many jobs there are."""
 
-    def local(jobs: int) -> Runner:
+    def local(jobs: int) -> JobRunner:
         from moorage.adapters.computing.processes import LocalProcesses, cores  # noqa: PLC0415
 
         return LocalProcesses(min(workers or cores(), jobs))
 
-    def dask(_: int) -> Runner:
+    def dask(_: int) -> JobRunner:
         from moorage.adapters.computing.dask import DaskCluster  # noqa: PLC0415 - heavy, and only for this option
 
         return DaskCluster(address or "")
@@ -120,7 +120,7 @@ def runner_of(workers: int | None, address: str | None) -> Callable[[int], Runne
 
 
 def conduct_on(
-    experiment: Experiment, results: Any, runner: Callable[[int], Runner], tell: Callable[[Any], None]
+    experiment: Experiment, results: Any, runner: Callable[[int], JobRunner], tell: Callable[[Any], None]
 ) -> Conducted:
     """Run what has no result yet."""
     from importlib.metadata import version  # noqa: PLC0415

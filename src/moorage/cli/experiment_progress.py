@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from moorage.adapters.clock import now_s
-from moorage.sim.experiments.conduct import Progress
+from moorage.sim.experiments.conduct import ExperimentProgress
 
 _EVERY_S = 10.0
 _MINUTE, _HOUR = 60, 3600
@@ -30,7 +30,7 @@ class ProgressLine:
     ) -> None:
         self.end()
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: ExperimentProgress) -> None:
         """Show it, if it is time to."""
         now = self._clock()
         finished = progress.done + progress.failed
@@ -45,7 +45,7 @@ class ProgressLine:
             self._out.flush()
             self._shown_s = now
 
-    def text(self, progress: Progress) -> str:
+    def text(self, progress: ExperimentProgress) -> str:
         """`12 of 60 combinations, 2 from before, 1 failed, 3m20s left`."""
         parts = [f"{progress.done} of {progress.number} combinations"]
         if progress.before:

@@ -14,8 +14,8 @@ from moorage.cli.options import WholeNumber, common_options, output_option
 from moorage.cli.output import GOOD, NO, InputError
 
 if TYPE_CHECKING:  # as in experiment.py
-    from moorage.adapters.computing import Runner
-    from moorage.sim.experiments.conduct import Conducted, Progress
+    from moorage.adapters.computing import JobRunner
+    from moorage.sim.experiments.conduct import Conducted, ExperimentProgress
     from moorage.sim.experiments.document import Experiment
     from moorage.sim.experiments.results import ResultFolder
     from moorage.sim.experiments.searches import SearchPlan
@@ -99,14 +99,14 @@ def command(
 
 
 def _tuned(
-    asked: SearchPlan, halves: Halves, results: ResultFolder, runner: Callable[[int], Runner], choice: int | None
+    asked: SearchPlan, halves: Halves, results: ResultFolder, runner: Callable[[int], JobRunner], choice: int | None
 ) -> Tuned:
     from moorage.cli.experiment import conduct_on, interruptions  # noqa: PLC0415
     from moorage.cli.experiment_progress import ProgressLine  # noqa: PLC0415
     from moorage.sim.tuning.stages import run_appraisal, run_search  # noqa: PLC0415
     from moorage.sim.tuning.tunedfile import TRIALS_CSV, trials_csv  # noqa: PLC0415
 
-    def conduct(given: Experiment, tell: Callable[[Progress], None]) -> Conducted:
+    def conduct(given: Experiment, tell: Callable[[ExperimentProgress], None]) -> Conducted:
         return conduct_on(given, results, runner, tell)
 
     with ProgressLine(sys.stderr) as progress, interruptions(results.path, progress):

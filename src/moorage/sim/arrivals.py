@@ -29,7 +29,7 @@ class Arrival:
     """How long it runs from when it has a node; None: as long as the simulation takes."""
 
 
-class Arrivals:
+class PodArrivals:
     """The pods of a simulation that come, run and go."""
 
     def __init__(self, arrivals: Iterable[Arrival] = ()) -> None:

@@ -28,7 +28,7 @@ from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
-from moorage.sim.simulation import Watcher
+from moorage.sim.simulation import SimulationWatcher
 
 _STEP = 32
 """Pods decided per call, as the scheduler does."""
@@ -51,7 +51,7 @@ class Placement:
 class Observing:
     """How an experiment decides anew: what looks on, and what is not as it was recorded."""
 
-    watcher: Watcher | None = None
+    watcher: SimulationWatcher | None = None
     seed: int | None = None
     """Breaks ties instead of the recorded one."""
     answers_to_all: bool = False

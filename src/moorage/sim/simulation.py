@@ -29,7 +29,7 @@ from moorage.engine.engine import Engine
 from moorage.engine.opinion import waiting_message
 from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
-from moorage.sim.arrivals import Arrivals
+from moorage.sim.arrivals import PodArrivals
 from moorage.sim.costs import input_prices, nodes_in_use_at_first
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
@@ -88,7 +88,7 @@ def simulate(
     return run.outcome()
 
 
-class Watcher(Protocol):
+class SimulationWatcher(Protocol):
     """Looks on while a simulation or a replay runs, and changes nothing."""
 
     def begin(self, engine: Engine, now_s: float, prices: PriceList | None) -> None:
@@ -105,12 +105,12 @@ class Watcher(Protocol):
 class Course:
     """What happens to a cluster from when it has come to rest; times are seconds from then on."""
 
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    arrivals: PodArrivals = field(default_factory=PodArrivals)
     changes: Sequence[tuple[float, Callable[[SimulationOutcome], Collection[str]]]] = ()
     """What is changed, and when; a change returns the nodes that pods of `arrivals` have to leave."""
     horizon_s: float | None = None
     """When it ends; None: with the last arrival, and if there is none, when nothing changes any more."""
-    watcher: Watcher | None = None
+    watcher: SimulationWatcher | None = None
 
 
 def play(given: ClusterInput, rules: SimulationRules, course: Course) -> SimulationOutcome:

@@ -22,7 +22,7 @@ class Job(NamedTuple):
     """The name of what it needs."""
 
 
-class Answer(NamedTuple):
+class JobAnswer(NamedTuple):
     """What came of a job: either of the two."""
 
     job: str
@@ -30,12 +30,12 @@ class Answer(NamedTuple):
     problem: str = ""
 
 
-class Runner(Protocol):
+class JobRunner(Protocol):
     """Runs jobs."""
 
     def run(
         self, function: Function, jobs: Mapping[str, Job], data: Mapping[str, Data]
-    ) -> Generator[Answer, None, None]:
+    ) -> Generator[JobAnswer, None, None]:
         """Run all jobs; answers come in any order. Closing the iterator ends what is left."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from importlib import import_module
 from typing import Any
 
-from moorage.adapters.computing import Answer, Data, Function, Job, RunnerError
+from moorage.adapters.computing import Data, Function, Job, JobAnswer, RunnerError
 
 _CONNECT_S = 10
 _AT_ONCE = 1_000
@@ -44,8 +44,8 @@ class DaskCluster:
 
     def run(
         self, function: Function, jobs: Mapping[str, Job], data: Mapping[str, Data]
-    ) -> Generator[Answer, None, None]:
-        """Run all jobs; see `Runner`."""
+    ) -> Generator[JobAnswer, None, None]:
+        """Run all jobs; see `JobRunner`."""
         waiting = deque(jobs)
         names: dict[Any, str] = {}
         try:
@@ -76,9 +76,9 @@ class DaskCluster:
             names[future.key] = name
             done.add(future)
 
-    def _answer(self, future: Any, name: str) -> Answer:
+    def _answer(self, future: Any, name: str) -> JobAnswer:
         if future.status == "finished":
-            return Answer(name, future.result())
+            return JobAnswer(name, future.result())
         error = future.exception() if future.status == "error" else None
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}" if error is not None else future.status
-        return Answer(name, None, f"the Dask cluster could not compute it: {reason}")
+        return JobAnswer(name, None, f"the Dask cluster could not compute it: {reason}")

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from moorage.adapters.computing import Answer, Data, Function, Job
+from moorage.adapters.computing import Data, Function, Job, JobAnswer
 from moorage.core.values import dataclass
 
 MOST_DEATHS = 2
@@ -49,8 +49,8 @@ class LocalProcesses:
 
     def run(
         self, function: Function, jobs: Mapping[str, Job], data: Mapping[str, Data]
-    ) -> Generator[Answer, None, None]:
-        """Run all jobs; see `Runner`."""
+    ) -> Generator[JobAnswer, None, None]:
+        """Run all jobs; see `JobRunner`."""
         waiting, deaths = deque(jobs), Counter[str]()
         try:
             while waiting or any(worker.job is not None for worker in self._workers):
@@ -63,11 +63,11 @@ class LocalProcesses:
                         if name is not None:
                             deaths[name] += 1
                             if deaths[name] >= MOST_DEATHS:
-                                yield Answer(name, None, _end_of(worker.process))
+                                yield JobAnswer(name, None, _end_of(worker.process))
                             else:
                                 waiting.appendleft(name)
                     elif name is not None:
-                        yield Answer(name, value)
+                        yield JobAnswer(name, value)
         finally:
             self.stop()
 

@@ -20,7 +20,7 @@ FEWEST = 5
 _LIKELY = 0.05
 
 
-class Verdict(StrEnum):
+class DifferenceVerdict(StrEnum):
     """What is known about a difference."""
 
     EQUAL = "equal"
@@ -51,7 +51,7 @@ class Compared:
     difference: MeanInterval
     chance: float | None
     """How likely such a difference is by chance, all rows considered."""
-    verdict: Verdict
+    verdict: DifferenceVerdict
 
     @property
     def relative(self) -> float | None:
@@ -140,17 +140,17 @@ def _judged(values: Mapping[_Key, Sequence[tuple[float, float]]]) -> Iterator[Co
         yield Compared(*key, before, after, differences[key], chance, verdict)
 
 
-def _verdict(measure: str, difference: MeanInterval, chance: float | None, *, equal: bool) -> Verdict:
+def _verdict(measure: str, difference: MeanInterval, chance: float | None, *, equal: bool) -> DifferenceVerdict:
     if equal:
-        return Verdict.EQUAL
+        return DifferenceVerdict.EQUAL
     if difference.number < FEWEST:
-        return Verdict.TOO_FEW
+        return DifferenceVerdict.TOO_FEW
     if chance is None or chance >= _LIKELY:
-        return Verdict.UNCLEAR
+        return DifferenceVerdict.UNCLEAR
     larger = better_larger(measure)
     if larger is None:
-        return Verdict.OTHER
-    return Verdict.BETTER if (difference.mean > 0) == larger else Verdict.WORSE
+        return DifferenceVerdict.OTHER
+    return DifferenceVerdict.BETTER if (difference.mean > 0) == larger else DifferenceVerdict.WORSE
 
 
 def comparison_document(found: Sequence[Compared]) -> list[dict[str, Any]]:

@@ -7,14 +7,14 @@ from contextlib import closing
 from dataclasses import field
 from typing import Any
 
-from moorage.adapters.computing import Answer, Function, Job, Runner
+from moorage.adapters.computing import Function, Job, JobAnswer, JobRunner
 from moorage.core.values import dataclass
 from moorage.sim.experiments.document import Combination, Experiment, combination_digest, data_digest
 from moorage.sim.experiments.results import ResultFolder, ResultRow, rows_of
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ExperimentProgress:
     """How far it is."""
 
     done: int
@@ -55,10 +55,10 @@ class Conducted:
 def conduct(
     experiment: Experiment,
     folder: ResultFolder,
-    runner: Callable[[int], Runner],
+    runner: Callable[[int], JobRunner],
     function: Function,
     version: str,
-    tell: Callable[[Progress], None],
+    tell: Callable[[ExperimentProgress], None],
 ) -> Conducted:
     """Run everything that has no result yet; `runner` is asked for with the number of jobs, and only if there are any.
 
@@ -74,9 +74,9 @@ def conduct(
     jobs = {digest: Job(same[0].asked, same[0].input) for digest, same in wanted.items() if digest not in found}
     before = sum(len(wanted[digest]) for digest in found)
 
-    def progress() -> Progress:
+    def progress() -> ExperimentProgress:
         done, lost = (sum(len(wanted[digest]) for digest in each) for each in (found, failed))
-        return Progress(done, lost, before, experiment.number)
+        return ExperimentProgress(done, lost, before, experiment.number)
 
     tell(progress())
     if jobs:
@@ -92,7 +92,7 @@ def conduct(
     return _collected(wanted, found, failed)
 
 
-def _judged(answer: Answer, version: str) -> tuple[dict[str, Any] | None, Sequence[str]]:
+def _judged(answer: JobAnswer, version: str) -> tuple[dict[str, Any] | None, Sequence[str]]:
     value = answer.value
     if value is None:
         return None, [answer.problem]

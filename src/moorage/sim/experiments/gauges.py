@@ -25,7 +25,7 @@ SHARE, PER_HOUR = "share", "{currency}/h"
 _MICROS = 1_000_000
 
 
-class Row(NamedTuple):
+class GaugeRow(NamedTuple):
     """One figure."""
 
     measure: str
@@ -44,20 +44,20 @@ class GaugeContext(NamedTuple):
     prices: PriceList | None
 
 
-def allocated(engine: Engine, _: GaugeContext) -> Iterator[Row]:
+def allocated(engine: Engine, _: GaugeContext) -> Iterator[GaugeRow]:
     """The part of each resource that pods on nodes request, and of GPUs that they share."""
     state = engine.state
     rows = state.rows()
     for name, part in allocated_parts(state, rows).items():
         if name != PODS:
-            yield Row("allocated", name, part, SHARE)
+            yield GaugeRow("allocated", name, part, SHARE)
     offered = _device_milli(state)
     if offered:
         left = int(state.shares().room.take(rows, axis=1).sum())
-        yield Row("allocated", DEVICES, (offered - left) / offered, SHARE)
+        yield GaugeRow("allocated", DEVICES, (offered - left) / offered, SHARE)
 
 
-def fragmented(engine: Engine, context: GaugeContext) -> Iterator[Row]:
+def fragmented(engine: Engine, context: GaugeContext) -> Iterator[GaugeRow]:
     """The part of each resource that is idle and of no use to pods like those of the input."""
     state = engine.state
     if context.workload.settle() and not len(state.rows()):
@@ -70,33 +70,33 @@ def fragmented(engine: Engine, context: GaugeContext) -> Iterator[Row]:
             offered = int(columns.allocatable[column].take(state.rows()).sum())
             offered /= WHOLE if name == "cpu" else 1
         if offered:
-            yield Row("fragmented", name, idle.unusable / offered, SHARE)
+            yield GaugeRow("fragmented", name, idle.unusable / offered, SHARE)
 
 
 def _device_milli(state: ClusterState) -> int:
     return int(state.shares().offers.take(state.rows()).sum()) * WHOLE
 
 
-def cost(engine: Engine, context: GaugeContext) -> Iterator[Row]:
+def cost(engine: Engine, context: GaugeContext) -> Iterator[GaugeRow]:
     """What nodes in use cost an hour, where there are prices."""
     prices = context.prices
     if prices is not None:
         found = bill(engine.state, prices, nodes_in_use_now(engine.state))
         unit = PER_HOUR.format(currency=prices.currency)
-        yield Row("cost", "", found.in_use_micros / _MICROS, unit)
-        yield Row("nodes-in-use", "", found.nodes_in_use, "nodes")
+        yield GaugeRow("cost", "", found.in_use_micros / _MICROS, unit)
+        yield GaugeRow("nodes-in-use", "", found.nodes_in_use, "nodes")
 
 
-def violations(engine: Engine, _: GaugeContext) -> Iterator[Row]:
+def violations(engine: Engine, _: GaugeContext) -> Iterator[GaugeRow]:
     """Spread constraints that pods break as they stand, and workloads that are not split as their strategies say."""
     spread = spread_counts(engine.state, engine.runners.values())
     strategies = strategy_counts(engine.state, [entry.pod for entry in engine.queue.entries()])
-    yield Row("spread-violations", "", float(spread[1]), "constraints")
-    yield Row("spread-uneven", "", float(spread[2]), "constraints")
-    yield Row("strategy-violations", "", float(strategies[1]), "workloads")
+    yield GaugeRow("spread-violations", "", float(spread[1]), "constraints")
+    yield GaugeRow("spread-uneven", "", float(spread[2]), "constraints")
+    yield GaugeRow("strategy-violations", "", float(strategies[1]), "workloads")
 
 
-def fairness(engine: Engine, _: GaugeContext) -> Iterator[Row]:
+def fairness(engine: Engine, _: GaugeContext) -> Iterator[GaugeRow]:
     """Of each queue that wants something, what it has of its fair share; and how equal these are (Jain's index)."""
     accounts = governed(accounts_of(engine))
     parents = {account.queue.parent for account in accounts}
@@ -107,11 +107,11 @@ def fairness(engine: Engine, _: GaugeContext) -> Iterator[Row]:
             if part is not None:
                 found[account.queue.name] = part
     for name, part in found.items():
-        yield Row("of-fair-share", f"queue={name}", part, SHARE)
+        yield GaugeRow("of-fair-share", f"queue={name}", part, SHARE)
     squares = sum(part * part for part in found.values())
     if found:
         index = sum(found.values()) ** 2 / (len(found) * squares) if squares else 1.0
-        yield Row("fairness", "", index, SHARE)
+        yield GaugeRow("fairness", "", index, SHARE)
 
 
 def _of_share(account: QueueAccount) -> float | None:
@@ -120,12 +120,12 @@ def _of_share(account: QueueAccount) -> float | None:
     return max(parts, default=None)
 
 
-GAUGES: Mapping[str, Callable[[Engine, GaugeContext], Iterator[Row]]] = {
+GAUGES: Mapping[str, Callable[[Engine, GaugeContext], Iterator[GaugeRow]]] = {
     "allocated": allocated,
     "fragmented": fragmented,
     "cost": cost,
     "fairness": fairness,
 }
 """Name of the measure in an experiment -> its gauge; each also has the mean over the time of the run."""
-LAST_GAUGES: Mapping[str, Callable[[Engine, GaugeContext], Iterator[Row]]] = {"violations": violations}
+LAST_GAUGES: Mapping[str, Callable[[Engine, GaugeContext], Iterator[GaugeRow]]] = {"violations": violations}
 """Those that are read at the end only, as they look at every pod."""

@@ -21,7 +21,7 @@ from moorage.core.values import dataclass
 from moorage.core.workload import LearnedWorkload
 from moorage.engine.engine import Engine
 from moorage.plugins.fragmentation import Fragmentation
-from moorage.sim.experiments.gauges import GAUGES, LAST_GAUGES, GaugeContext, Row
+from moorage.sim.experiments.gauges import GAUGES, LAST_GAUGES, GaugeContext, GaugeRow
 
 PERCENTILES = 50, 95, 99
 SECONDS, PODS = "s", "pods"
@@ -52,8 +52,8 @@ class Meter:
         self._every_s = max(span_s / _SAMPLES, 1e-3) if span_s else _LEAST_S
         self._began_s: float | None = None
         self._now_s = 0.0
-        self._samples: list[tuple[float, tuple[Row, ...]]] = []
-        self._latest: tuple[Row, ...] | None = None
+        self._samples: list[tuple[float, tuple[GaugeRow, ...]]] = []
+        self._latest: tuple[GaugeRow, ...] | None = None
         """What the gauges say; None if something has happened since."""
         self._waiting: dict[str, _Waiting] = {}
         self._waited: dict[tuple[str, int], list[float]] = {}
@@ -133,16 +133,16 @@ class Meter:
                 return
         self._samples.append((len(self._samples) * self._every_s, self._read(engine)))
 
-    def _read(self, engine: Engine) -> tuple[Row, ...]:
+    def _read(self, engine: Engine) -> tuple[GaugeRow, ...]:
         if self._latest is None:
             rows = [row for gauge in self._gauges for row in gauge(engine, self._context)]
-            rows.append(Row("pending", "", float(len(self._waiting)), PODS))
+            rows.append(GaugeRow("pending", "", float(len(self._waiting)), PODS))
             self._latest = tuple(rows)
         return self._latest
 
     # --- the end ---
 
-    def rows(self, engine: Engine) -> Iterator[Row]:
+    def rows(self, engine: Engine) -> Iterator[GaugeRow]:
         """All figures: of the end, means over the time of the run, and how long pods waited."""
         end = self._read(engine)
         yield from end
@@ -152,13 +152,13 @@ class Meter:
             for row in rows:
                 sums.setdefault((row.measure, row.of, row.unit), []).append(row.value)
         for (measure, of, unit), values in sums.items():
-            yield Row(f"{measure}-mean", of, sum(values) / len(values), unit)
+            yield GaugeRow(f"{measure}-mean", of, sum(values) / len(values), unit)
         for gauge in self._last_gauges:
             yield from gauge(engine, self._context)
         for name in ("pods", "placed"):
-            yield Row(name, "", float(self.counts[name]), PODS)
+            yield GaugeRow(name, "", float(self.counts[name]), PODS)
 
-    def waiting_rows(self) -> Iterator[Row]:
+    def waiting_rows(self) -> Iterator[GaugeRow]:
         """Percentiles of how long pods waited: of all, by queue, and by priority where there are several."""
         groups: dict[str, list[float]] = {"": []}
         found = self._all_waits()
@@ -173,7 +173,7 @@ class Meter:
             if groups[of]:
                 values = np.percentile(np.array(groups[of]), PERCENTILES, method="inverted_cdf")
                 for percentile, value in zip(PERCENTILES, values.tolist(), strict=True):
-                    yield Row(f"waiting-p{percentile}", of, value, SECONDS)
+                    yield GaugeRow(f"waiting-p{percentile}", of, value, SECONDS)
 
     def _all_waits(self) -> dict[tuple[str, int], list[float]]:
         found = {key: list(waits) for key, waits in self._waited.items()}

@@ -13,13 +13,13 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.+=]{0,98}[A-Za-z0-9])?", re.ASCII)
 _GRAMMAR = "write up to 100 letters, digits, -, _, ., + and =, with a letter or digit at both ends"
 
 
-class Named(Protocol):
+class NamedPart(Protocol):
     """A part of an experiment."""
 
     name: str
 
 
-Part = TypeVar("Part", bound=Named)
+Part = TypeVar("Part", bound=NamedPart)
 
 
 def checked_names(field: str, parts: Sequence[Part], findings: Findings) -> Iterator[tuple[str, str, Part]]:

@@ -33,11 +33,11 @@ from moorage.adapters.journal.reader import ReadError
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
-from moorage.sim.arrivals import Arrivals
+from moorage.sim.arrivals import PodArrivals
 from moorage.sim.difference import FinalPod, matched, standings
-from moorage.sim.experiments.gauges import Row
+from moorage.sim.experiments.gauges import GaugeRow
 from moorage.sim.experiments.meter import PODS, Meter
-from moorage.sim.experiments.sources import JOURNAL, WHOLE_INPUT, Source, make_source
+from moorage.sim.experiments.sources import JOURNAL, WHOLE_INPUT, InputSource, make_source
 from moorage.sim.experiments.traces import TraceError
 from moorage.sim.outcome import SimulationOutcome
 from moorage.sim.replay import Observing, rerun
@@ -119,7 +119,7 @@ def _played(asked: Mapping[str, Any], data: Mapping[str, bytes], reading: Readin
     check_changes(changes, source.cluster.places)
     horizon_s = given["settings"].get("horizon_s")
     span_s = horizon_s or max((each.after_s for each in source.arrivals), default=0.0)
-    meter, arrivals = Meter(asked["measures"], source.pods, span_s), Arrivals(source.arrivals)
+    meter, arrivals = Meter(asked["measures"], source.pods, span_s), PodArrivals(source.arrivals)
     work = _Changed(changes)
     course = Course(arrivals, [(change.get("after_s") or 0.0, work.change)] if changes else (), horizon_s, meter)
     rules = rules_of(reading, asked["seed"], answers_to_all=not asked["configuration"] or bool(source.arrivals))
@@ -130,7 +130,7 @@ def _played(asked: Mapping[str, Any], data: Mapping[str, bytes], reading: Readin
     return _result(asked, meter, outcome.world.engine, moves, outcome.warnings)
 
 
-def _put_prices(source: Source, text: str) -> None:
+def _put_prices(source: InputSource, text: str) -> None:
     """Other prices take the place of those of the input."""
     if not text:
         return
@@ -190,14 +190,14 @@ def _result(
     }
 
 
-def _rows(measures: Collection[str], meter: Meter, engine: Engine, moves: int) -> Iterator[Row]:
+def _rows(measures: Collection[str], meter: Meter, engine: Engine, moves: int) -> Iterator[GaugeRow]:
     yield from meter.rows(engine)
     if "waiting" in measures:
         yield from meter.waiting_rows()
     if "evictions" in measures:
-        yield Row("evictions", "", float(meter.counts["evictions"]), PODS)
+        yield GaugeRow("evictions", "", float(meter.counts["evictions"]), PODS)
     if "moves" in measures:
-        yield Row("moves", "", float(moves), PODS)
+        yield GaugeRow("moves", "", float(moves), PODS)
 
 
 # --- replays ---

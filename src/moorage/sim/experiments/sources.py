@@ -33,7 +33,7 @@ _ROUNDED = 3
 
 
 @dataclass(slots=True)
-class Source:
+class InputSource:
     """A cluster and its arrivals."""
 
     cluster: ClusterInput
@@ -52,7 +52,7 @@ def make_source(
     seed: int,
     split: tuple[int, int] = WHOLE_INPUT,
     own: Sequence[Kind] = (),
-) -> Source:
+) -> InputSource:
     """The source of one combination; `TraceError` if a trace cannot be read, all else is in `cluster.problems`.
 
     `split` is (i, n): only every n-th pod of a trace or generator, from the i-th on. `own` are kinds of workloads that
@@ -63,9 +63,9 @@ def make_source(
 
 def _from_objects(
     settings: Mapping[str, Any], data: Mapping[str, bytes], _seed: int, _split: tuple[int, int], own: Sequence[Kind]
-) -> Source:
+) -> InputSource:
     base = _joined(settings["files"], data, own)
-    return Source(read_cluster(on_top(base, _beside(settings, data, own))))
+    return InputSource(read_cluster(on_top(base, _beside(settings, data, own))))
 
 
 def _beside(settings: Mapping[str, Any], data: Mapping[str, bytes], own: Sequence[Kind]) -> Manifests:
@@ -85,14 +85,14 @@ def _joined(names: Sequence[str], data: Mapping[str, bytes], own: Sequence[Kind]
 
 def _from_trace(
     settings: Mapping[str, Any], data: Mapping[str, bytes], seed: int, split: tuple[int, int], own: Sequence[Kind]
-) -> Source:
+) -> InputSource:
     trace = read_trace(settings, data)
     if settings.get("only_gpu_nodes"):
         trace = trace._replace(nodes=[node for node in trace.nodes if node.gpus])
     convention = settings["gpu_requests"]
     nodes = manifests_of((node_object(node, convention) for node in trace.nodes), settings["files"]["nodes"], own)
     cluster = read_cluster(on_top(nodes, _beside(settings, data, own)))
-    return Source(cluster, [] if cluster.problems else [*_trace_arrivals(trace, settings, seed, split)])
+    return InputSource(cluster, [] if cluster.problems else [*_trace_arrivals(trace, settings, seed, split)])
 
 
 def _trace_arrivals(trace: Trace, settings: Mapping[str, Any], seed: int, split: tuple[int, int]) -> Iterator[Arrival]:
@@ -170,12 +170,12 @@ class _Templates:
 
 def _from_generator(
     settings: Mapping[str, Any], data: Mapping[str, bytes], seed: int, split: tuple[int, int], own: Sequence[Kind]
-) -> Source:
+) -> InputSource:
     nodes = manifests_of(_made_nodes(settings["nodes"]), settings["source"], own)
     models = manifests_of((_made_pod(group) for group in settings["pods"]), settings["source"], own)
     cluster = read_cluster(on_top(nodes, _beside(settings, data, own)))
     cluster.problems += read_cluster(models).problems
-    return Source(cluster, [] if cluster.problems else [*_made_arrivals(settings, seed, split)])
+    return InputSource(cluster, [] if cluster.problems else [*_made_arrivals(settings, seed, split)])
 
 
 def _made_nodes(groups: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -218,5 +218,5 @@ def _made_arrivals(settings: Mapping[str, Any], seed: int, split: tuple[int, int
 
 
 _MAKERS: Mapping[
-    str, Callable[[Mapping[str, Any], Mapping[str, bytes], int, tuple[int, int], Sequence[Kind]], Source]
+    str, Callable[[Mapping[str, Any], Mapping[str, bytes], int, tuple[int, int], Sequence[Kind]], InputSource]
 ] = {OBJECTS: _from_objects, TRACE: _from_trace, GENERATOR: _from_generator}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from moorage.core.values import dataclass
-from moorage.sim.experiments.comparing import Compared, Verdict, compare
+from moorage.sim.experiments.comparing import Compared, DifferenceVerdict, compare
 from moorage.sim.experiments.results import ResultRow
 from moorage.sim.experiments.searches import SearchPlan, TuningGoal
 from moorage.sim.tuning.searching import Searched, TriedConfiguration
@@ -70,17 +70,17 @@ class Appraisal:
     def better(self) -> bool:
         """Whether it is really better in an objective and in none really worse."""
         verdicts = {each.verdict for found in self.objectives for each in found}
-        return Verdict.BETTER in verdicts and Verdict.WORSE not in verdicts
+        return DifferenceVerdict.BETTER in verdicts and DifferenceVerdict.WORSE not in verdicts
 
     @property
     def gained(self) -> Iterator[Compared]:
         """What is really better."""
-        return (each for each in self.compared if each.verdict is Verdict.BETTER)
+        return (each for each in self.compared if each.verdict is DifferenceVerdict.BETTER)
 
     @property
     def lost(self) -> Iterator[Compared]:
         """What is really worse."""
-        return (each for each in self.compared if each.verdict is Verdict.WORSE)
+        return (each for each in self.compared if each.verdict is DifferenceVerdict.WORSE)
 
 
 def judge(rows: Sequence[ResultRow], asked: SearchPlan, name: str) -> Appraisal:
@@ -101,7 +101,7 @@ def judge(rows: Sequence[ResultRow], asked: SearchPlan, name: str) -> Appraisal:
 
 
 def _towards(compared: Compared, objective: TuningGoal) -> Compared:
-    if compared.verdict not in (Verdict.BETTER, Verdict.WORSE, Verdict.OTHER):
+    if compared.verdict not in (DifferenceVerdict.BETTER, DifferenceVerdict.WORSE, DifferenceVerdict.OTHER):
         return compared
     better = (compared.difference.mean > 0) == objective.larger
-    return replace(compared, verdict=Verdict.BETTER if better else Verdict.WORSE)
+    return replace(compared, verdict=DifferenceVerdict.BETTER if better else DifferenceVerdict.WORSE)

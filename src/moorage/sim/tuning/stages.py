@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from moorage.core.values import dataclass
-from moorage.sim.experiments.conduct import Conducted, Progress
+from moorage.sim.experiments.conduct import Conducted, ExperimentProgress
 from moorage.sim.experiments.document import Experiment
 from moorage.sim.experiments.results import ResultRow
 from moorage.sim.experiments.searches import SearchPlan
@@ -15,9 +15,9 @@ from moorage.sim.tuning.halves import Halves, TuningError
 from moorage.sim.tuning.judging import Appraisal, choose, front, judge, thinned
 from moorage.sim.tuning.searching import Figures, Searched, TriedConfiguration, search
 
-Conduct: TypeAlias = Callable[[Experiment, Callable[[Progress], None]], Conducted]
+Conduct: TypeAlias = Callable[[Experiment, Callable[[ExperimentProgress], None]], Conducted]
 """Runs all combinations of an experiment that have no result yet."""
-Tell: TypeAlias = Callable[[Progress], None]
+Tell: TypeAlias = Callable[[ExperimentProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ def run_search(halves: Halves, asked: SearchPlan, conduct: Conduct, tell: Tell) 
     """The first stage."""
     given = halves.searched
     each = given.number // len(given.configurations)
-    total = Progress(0, 0, 0, each * (asked.trials + 1))
+    total = ExperimentProgress(0, 0, 0, each * (asked.trials + 1))
 
     def evaluate(configurations: Mapping[str, str]) -> Mapping[str, Figures | Sequence[str]]:
         nonlocal total
         before = total
 
-        def told(progress: Progress) -> None:
+        def told(progress: ExperimentProgress) -> None:
             nonlocal total
-            total = Progress(
+            total = ExperimentProgress(
                 before.done + progress.done,
                 before.failed + progress.failed,
                 before.before + progress.before,
