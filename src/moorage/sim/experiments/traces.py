@@ -10,6 +10,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from moorage.core.quantity import QuantityError, amount
@@ -99,9 +100,21 @@ class TraceError(ValueError):
 def read_trace(settings: Mapping[str, Any], data: Mapping[str, bytes]) -> Trace:
     """Read the files `nodes`, `pods` and, where they are given, `arrivals` and `models`; `TraceError` if one is wrong.
 
-    `settings` has `columns` (`nodes` and `pods`: field -> column) and `files` (what messages call the files).
+    `settings` has `columns` (`nodes` and `pods`: field -> column) and `files` (what messages call the files). The
+    latest trace is kept, as a process computes many combinations of one input.
     """
-    names, columns = settings["files"], settings["columns"]
+    columns = tuple((part, tuple(fields.items())) for part, fields in settings["columns"].items())
+    return _read(tuple(settings["files"].items()), columns, tuple(data.items()))
+
+
+@lru_cache(maxsize=1)
+def _read(
+    files: tuple[tuple[str, str], ...],
+    fields: tuple[tuple[str, tuple[tuple[str, str], ...]], ...],
+    contents: tuple[tuple[str, bytes], ...],
+) -> Trace:
+    names, data = dict(files), dict(contents)
+    columns = {part: dict(each) for part, each in fields}
     problems: list[Problem] = []
     nodes = [*_rows(names["nodes"], data["nodes"], columns["nodes"], _node, problems)]
     models = _models(names["models"], data["models"], problems) if "models" in data else {}
