@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from moorage.cli.experiment_jobs import run_job
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.testing.builders import make_node, make_pod
+from tests.adapters.journal.recording import SPREADING, RecordedEngine
 from tests.experiments.clusters import experiment_of, figures, results_of, trace_document
 
 TRACE = {"nodes": "nodes.csv", "pods": "pods.csv"}
@@ -146,3 +149,20 @@ def test_problems_are_answers(tmp_path: Path) -> None:
     assert answer["problems"] == ["drain n9: there is no node 'n9'; name one of n1, n2, n3"]
     answer = run_job({**asked, "configuration": "kind: x"}, experiment.data["trace"])
     assert "apiVersion" in answer["problems"][0]
+
+
+def test_a_journal_is_decided_anew(tmp_path: Path) -> None:
+    """All recorded pods are placed."""
+    engine = RecordedEngine(tmp_path / "journal", SPREADING)
+    nodes = [NodeSeen(make_node(f"n{number}", cpu="8", memory="32Gi")) for number in range(4)]
+    engine.handle(nodes, 1.0, 0)
+    engine.handle([PodSeen(make_pod(f"p{number}", cpu="500m")) for number in range(12)], 2.0, 32)
+    engine.handle([BindDone(f"default/p{number}", BindOutcome.BOUND) for number in range(12)], 2.5, 32)
+    engine.journal.close()
+    document = trace_document(
+        inputs=[{"name": "j", "journal": str(tmp_path / "journal")}], configurations=[{"name": "default"}]
+    )
+    found = figures(results_of(experiment_of(tmp_path, document))["j", "default", "none", 0])
+    assert found["placed", ""] == found["pods", ""] == 12
+    assert found["allocated", "cpu"] == 6 / 32
+    assert found["waiting-p99", ""] == 0

@@ -46,6 +46,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"inputs": [{"name": "x", "snapshot": "gone.yaml"}]},
         ['inputs[0].snapshot: "gone.yaml": there is no file'],
     ),
+    "a folder without a journal": (
+        {"inputs": [{"name": "x", "journal": "."}]},
+        ['inputs[0].journal: ".": holds no journal; name a folder that moorage scheduler --journal wrote'],
+    ),
     "unknown field": ({"seed": {}}, ["seed: {}: unknown field; did you mean seeds?"]),
     "unknown measure": (
         {"measures": ["alocated"]},

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from moorage.adapters.journal.frames import segments
 from moorage.core.phrases import counted
 from moorage.sim.experiments.reading import checked_names
 from moorage.sim.experiments.shapes import GeneratorShape, InputShape, TraceShape
@@ -142,12 +143,12 @@ class InputReader:
 
     def _journal(self, path: str, name: str, shape: InputShape) -> tuple[str, dict[str, Any]]:
         folder = self.path(shape.journal or "")
-        files = sorted(each for each in folder.iterdir() if each.is_file()) if folder.is_dir() else []
+        files = segments(folder) if folder.is_dir() else []
         if not files:
             remedy = "holds no journal; name a folder that moorage scheduler --journal wrote"
             self._findings.problem(f"{path}.journal", shape.journal, remedy)
         for file in files:
-            content = self.content(str(file.relative_to(self._folder)), f"{path}.journal")
+            content = self.content(str(file.resolve()), f"{path}.journal")
             if content is not None:
                 self.data[name][file.name] = content
         return JOURNAL, {}
