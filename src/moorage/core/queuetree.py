@@ -27,9 +27,8 @@ class OrderTerms(NamedTuple):
 
     total: Sequence[int]
     """What the cluster has."""
-    bounds: Sequence[tuple[int, int, int]]
-    """By resource: its share, its quota, and of what amounts are a part: what the queue may have, of unlimited
-    resources the total."""
+    wholes: Sequence[int]
+    """Of what amounts are a part: what the queue may have, of unlimited resources the total."""
     plain: bool
     """Whether it may have something of every resource."""
     rank: int
@@ -42,7 +41,7 @@ class QueueNode:
     """A queue in the tree."""
 
     __slots__ = (
-        "allocatable", "allocated", "busy", "caps", "children", "depth", "fixed", "limit", "lost", "name", "parent",
+        "allocatable", "allocated", "busy", "children", "depth", "fixed", "limit", "limited", "lost", "name", "parent",
         "path", "problem", "queue", "quota", "requested", "share", "terms", "weight",
     )  # fmt: skip
 
@@ -80,8 +79,8 @@ class QueueNode:
         self.quota = [each.quota for each in shares]
         self.weight = [each.weight for each in shares]
         self.limit = [each.limit for each in shares]
-        self.caps = [(index, most) for index, most in enumerate(self.limit) if most < UNLIMITED]
-        """Its limits by resource, where it has one."""
+        self.limited = min(self.limit, default=UNLIMITED) < UNLIMITED
+        """Whether it has any limit."""
         self.allocatable = [self._may_have(index) for index in range(len(shares))]
         """What it may have: its quota or its fair share, whichever is more, within its limit."""
 
@@ -311,15 +310,12 @@ class QueueTree:
 
     def hold(self, leaf: QueueNode, amounts: Amounts, sign: int, *, fixed: bool) -> None:
         """Pods of a leaf got so much, or lost it with the sign -1."""
-        if sign < 0:
-            amounts = [(index, -amount) for index, amount in amounts]
         for node in leaf.path:
             allocated = node.allocated
             for index, amount in amounts:
-                allocated[index] += amount
-        for node in leaf.path if fixed else ():
-            for index, amount in amounts:
-                node.fixed[index] += amount
+                allocated[index] += sign * amount
+                if fixed:
+                    node.fixed[index] += sign * amount
         self.moved.add(leaf)
 
     def request(self, leaf: QueueNode, amounts: Amounts, sign: int) -> None:

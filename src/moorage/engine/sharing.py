@@ -157,8 +157,7 @@ class Sharing:
 
     def order(self, units: Iterable[Unit]) -> UnitTree:
         """Other units in the same order."""
-        self._fresh().peek()  # notes what changed so far, before the others do
-        found = UnitTree(self._ledger.tree)
+        found = UnitTree(self._ledger.settle(self._state))
         for unit in units:
             leaf = self.member(unit.pod).leaf
             if leaf is not None:
