@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from moorage.core.events import ObjectSeen
+from moorage.core.frozen import FrozenDict
 from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE
+from moorage.core.objects import PodGroup
 from moorage.core.pods import Owner, Pod
 from moorage.engine import sharedroom
-from tests.queues.teams import Teams, make_queue, team_pod
+from tests.queues.teams import GPU, Teams, make_queue, team_pod
 
 WORLDS = 25
 
@@ -60,6 +63,21 @@ def test_a_gang_that_is_larger_than_the_share_takes_nothing(nodes: int, size: in
     teams = full(2, nodes)
     teams.see(*gang("g", "a", size))
     assert (teams.running("a"), teams.evicted) == ([], [])
+
+
+@pytest.mark.parametrize(("least", "starts"), [(2, True), (3, False), (9, False)])
+@pytest.mark.parametrize("few", [0, 8])
+def test_nobody_goes_for_a_gang_whose_min_resources_are_not_met_then(
+    least: int, starts: bool, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members would fit where others were, and yet it could not start."""
+    monkeypatch.setattr(sharedroom, "_FEW_MEMBERS", few)
+    teams = full(2, 1)
+    group = PodGroup("default", "g", uid="g", min_count=2, min_resources=FrozenDict({GPU: least}))
+    teams.play([ObjectSeen("PodGroup", "default/g", group)])
+    teams.see(*(team_pod(f"g-{n}", "a", group="g", created_s=1000.0) for n in range(2)))
+    assert len(teams.running("a")) == len(teams.evicted) == (2 if starts else 0)
+    assert teams.rest() <= 1
 
 
 def test_a_gang_goes_whole_and_an_elastic_one_pod_by_pod() -> None:

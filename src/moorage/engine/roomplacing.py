@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.core.arrays import Rows
+from moorage.core.gangneeds import GangNeeds
+from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod, as_pending
 from moorage.core.state import ClusterState, PodRecord
@@ -45,6 +47,16 @@ class RoomPlacing:
                 return None
             found[pod.uid] = record.node
         return found
+
+    def may_start(self, pods: Sequence[Pod]) -> bool:
+        """Whether a gang of which these members are placed may start, if they are enough and none was there before."""
+        gang = pods[0].template.gang
+        terms = None if gang is None else terms_of(self._state, gang, pods)
+        if gang is None or terms is None or not terms.min_resources or len(pods) < (terms.min_count or 0):
+            return True
+        if self._state.gangs.standing(gang).keys() - {pod.uid for pod in pods}:
+            return True
+        return GangNeeds(gang, terms, len(pods), terms.min_resources).obstacle(self._state) is None
 
     def place_again(self, records: Sequence[PodRecord], *, home_first: bool) -> dict[str, str] | None:
         """The same for pods that were taken away; `home_first`: where they were before, if that is possible."""

@@ -527,7 +527,7 @@ class RoomRound:
                 return None
             nodes.update(found)
             contest.done(best)
-        return nodes
+        return nodes if self._placing.may_start([entry.pod for entry in part.entries]) else None
 
     def _contest(self, jobs: Iterable[Claimant | Returning]) -> Contest[Claimant | Returning]:
         return Contest(jobs, self._ledger.tree.total, self._heads, self._key, self._need)
