@@ -18,6 +18,11 @@ PARTS = 1 if ONLY else 4
 """Tests that share the histories out, so that they can run side by side."""
 
 
+def test_units_that_no_node_could_hold_do_not_stand_for_their_queues() -> None:
+    """Not even if their queue refuses them before any node is looked at: others of it would not get its share."""
+    told(446)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

@@ -160,12 +160,18 @@ class Trial:
         return self._state.record(pod.uid) if status is None else None
 
     def could_fit(self, pod: Pod) -> bool:
-        """Whether any node could hold a pod if others left it, or the pod is refused whatever the node."""
+        """Whether any node could hold a pod if others left it; one that is refused whatever the node, by its size."""
         runner = self._context.runner_of(pod)
         if runner is None:
             return False
-        judgement = runner.judge(self.cycle(pod), self._state.rows())
-        return judgement.refusal is not None or len(judgement.passed) > 0 or len(judgement.resolvable_rows()) > 0
+        rows = self._state.rows()
+        judgement = runner.judge(self.cycle(pod), rows)
+        if judgement.refusal is not None:
+            resources = self._state.resources
+            wanted = resources.vector(pod.requests).pairs
+            large = [resources.allocatable[column, rows] >= amount for column, amount in wanted]
+            return bool(np.all(large, axis=0).any()) if large else True
+        return len(judgement.passed) > 0 or len(judgement.resolvable_rows()) > 0
 
     def put(self, pod: Pod, row: int) -> PodRecord | None:
         """The same on one row."""
