@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from moorage.core.fairshare import UNLIMITED, Claim, divide
+from moorage.core.frozen import FrozenDict
 from moorage.core.queues import Queue
 from moorage.core.resources import CPU, MEMORY
 
@@ -20,6 +21,7 @@ MOST_LEVELS = 16
 _MOST_UNNAMED = 32
 """How many resources count that pods request and no queue names."""
 _FIRST = (CPU, MEMORY)
+_UNUSED: FrozenDict[str, int] = FrozenDict()
 
 
 class OrderTerms(NamedTuple):
@@ -42,7 +44,7 @@ class QueueNode:
 
     __slots__ = (
         "allocatable", "allocated", "busy", "children", "depth", "fixed", "limit", "limited", "lost", "name", "parent",
-        "path", "problem", "queue", "quota", "requested", "share", "terms", "weight",
+        "path", "problem", "queue", "quota", "requested", "share", "terms", "usage", "weight",
     )  # fmt: skip
 
     def __init__(self, queue: Queue, resources: Sequence[str], children: dict[str, QueueNode]) -> None:
@@ -67,6 +69,8 @@ class QueueNode:
         """The same as `allocated`, and what its pods wait for."""
         self.share = [0] * count
         """Its fair share."""
+        self.usage: Mapping[str, int] = _UNUSED
+        """Its part of what there was lately, by resource, in millionths; only where that matters."""
         self.terms: OrderTerms | None = None
         """What its place in the order follows from; None once that has to be worked out again."""
         self.rule(queue, resources)
@@ -138,6 +142,9 @@ class QueueTree:
         """Queues whose own place in the order may have changed."""
         self.reshaped: list[QueueNode] = []
         """Queues that are elsewhere in the tree than before, or no part of it any more."""
+        self._usage_factor = 0
+        self._usage: Mapping[str, Mapping[str, int]] = {}
+        """How much usage counts, and that of each queue by resource."""
         self.builds = 0
         """Rises whenever all queues are replaced."""
 
@@ -234,6 +241,7 @@ class QueueTree:
         """Add a queue, which has no path yet."""
         parts = self._parts.setdefault(queue.name, {})
         node = self.nodes[queue.name] = QueueNode(queue, self.resources, parts)
+        node.usage = self._usage.get(queue.name, _UNUSED)
         self._parts.setdefault(queue.parent, {})[queue.name] = node
         return node
 
@@ -299,6 +307,17 @@ class QueueTree:
         node.rule(queue, self.resources)
         self._dirty.add(node.parent)
         self.touched.add(node)
+
+    def used(self, factor: int, usage: Mapping[str, Mapping[str, int]]) -> None:
+        """What queues used lately counts so much; all shares may be others by that."""
+        if (factor, usage) == (self._usage_factor, self._usage):
+            return
+        self._usage_factor, self._usage = factor, usage
+        self._dirty.add(None)
+        for node in self.nodes.values():
+            node.usage = usage.get(node.name, _UNUSED)
+            if node.busy:
+                self._dirty.add(node)
 
     def divides(self, total: Sequence[int]) -> None:
         """So much is divided from now on."""
@@ -372,15 +391,15 @@ class QueueTree:
     def _divide(self, siblings: Iterable[QueueNode], amounts: Sequence[int]) -> set[QueueNode]:
         """Give siblings their shares; those with children whose share is another now."""
         nodes, changed = list(siblings), set[QueueNode]()
-        for index, amount in enumerate(amounts):
+        for index, (name, amount) in enumerate(zip(self.resources, amounts, strict=True)):
             claims = [
                 Claim(
                     node.name, min(node.limit[index], node.requested[index]), node.quota[index], node.weight[index],
-                    node.queue.priority, node.queue.created_s,
+                    node.queue.priority, node.queue.created_s, node.usage.get(name, 0),
                 )
                 for node in nodes if node.requested[index]
             ]  # fmt: skip
-            shares = divide(amount, claims) if claims else {}
+            shares = divide(amount, claims, self._usage_factor) if claims else {}
             for node in nodes:
                 share = shares.get(node.name, 0)
                 if share != node.share[index]:

@@ -190,6 +190,7 @@ class Engine:
         for event in events:
             self._handlers[type(event)](event, turn)
         looks = budget > 0
+        self._rooms.pass_time(now)
         if looks:
             if self._context.sides.due(now):
                 self._reconfiguration.review(turn)

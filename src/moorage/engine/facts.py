@@ -25,6 +25,7 @@ from moorage.core.membership import GangKey
 from moorage.core.nominations import Nominations
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
+from moorage.core.queueusage import Sample, UsageRecord
 from moorage.core.trials import Side, SideTally, TrialRecord
 from moorage.core.unanswered import UnansweredWrites
 from moorage.core.volumeindex import Reservation, VolumeIndex
@@ -90,7 +91,13 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_pending": dict[Side, int],
     },
     Sharing: {"wanting": dict[str, Unit]},
-    MakingRoom: {"expected": dict[str, Evicted], "_evicted_s": list[float], "stale": StaleGangs},
+    MakingRoom: {
+        "expected": dict[str, Evicted],
+        "_evicted_s": list[float],
+        "stale": StaleGangs,
+        "usage": UsageRecord,
+    },
+    UsageRecord: {"samples": list[Sample]},
     StaleGangs: {
         "_met": dict[GangKey, None],
         "_since_s": dict[GangKey, float],
@@ -264,6 +271,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
         ]
     ),
     StaleGangs: frozenset(["_context"]),
+    UsageRecord: frozenset(["terms"]),
     SchedulingQueue: frozenset(["get", "key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["get", "waited", "_deadlines", "_interests", "_wakes"]),

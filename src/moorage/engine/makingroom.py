@@ -11,6 +11,7 @@ from moorage.core.commands import PatchPodStatus
 from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import reclaim_reason
+from moorage.core.queueusage import UsageRecord, UsageTerms
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
@@ -63,6 +64,8 @@ class MakingRoom:
         self._evicted_s: list[float] = []
         """When pods were evicted within the last minute."""
         self.stale = StaleGangs(context)
+        self.usage = UsageRecord()
+        """What queues used lately."""
 
     def equip(self, sort: QueueSortPlugin) -> None:
         """Follow the profiles in force; `sort` orders the units of a leaf."""
@@ -71,6 +74,20 @@ class MakingRoom:
         self._sharing = context.sharing = Sharing(context, sort) if knows else None
         context.queue.shared = self._sharing if self._state.queues.active else None
         self._seen = ()
+        self.usage.follow(UsageTerms() if self._sharing is None else self._sharing.usage_terms)
+        self._count_usage()
+
+    def pass_time(self, now: float) -> None:
+        """Note what queues have, from time to time, where it matters how much they used."""
+        if not self._state.queues.active:
+            self.usage.samples.clear()
+        elif self.usage.due(now):
+            self.usage.take(self._state.queues.settle(self._state), now)
+            self._count_usage()
+            self._seen = ()
+
+    def _count_usage(self) -> None:
+        self._state.queues.tree.used(self.usage.terms.factor, self.usage.usage())
 
     def follow(self, now: float) -> None:
         """A queue came, went or changed: with the first one queues decide on the order, with the last one no more."""
@@ -90,6 +107,7 @@ class MakingRoom:
         """Count again what waits and is expected, after an image was read; the next round starts afresh in both."""
         self._share()
         self._seen, self.unfinished, self._waits_s = (), False, None
+        self._count_usage()
         queues, nominations = self._state.queues, self._state.nominations
         for pod in nominations.pods() if queues.active else ():
             queues.promise(pod)
@@ -286,8 +304,11 @@ class MakingRoom:
         self._forget(turn.now)
 
     def next_s(self) -> float | None:
-        """When an evicted pod need not be expected any more."""
-        return min((each.until_s for each in self.expected.values()), default=None)
+        """When an evicted pod need not be expected any more, or shares follow from another usage."""
+        times = [each.until_s for each in self.expected.values()]
+        if self._state.queues.active and self.usage.next_s is not None:
+            times.append(self.usage.next_s)
+        return min(times, default=None)
 
     def _forget(self, now: float) -> None:
         for uid in [uid for uid, each in self.expected.items() if each.until_s <= now]:

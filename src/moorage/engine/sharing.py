@@ -16,6 +16,7 @@ from moorage.core.pods import Pod
 from moorage.core.queueledger import Membership, QueueTerms
 from moorage.core.queues import task_order
 from moorage.core.queuetree import Amounts
+from moorage.core.queueusage import UsageTerms
 from moorage.engine.context import EngineContext
 from moorage.engine.failures import Failure
 from moorage.engine.lifecycle import ACTIVE, BACKOFF, UNSCHEDULABLE
@@ -57,6 +58,13 @@ class Sharing:
         if plugin is None:
             return None
         return QueueTerms(plugin.sharing_terms.default_queue, plugin.sharing_terms.preemptible_below)
+
+    @property
+    def usage_terms(self) -> UsageTerms:
+        """How much it counts what queues used lately: as the first profile says that knows queues."""
+        terms = next(iter(self._plugins.values())).sharing_terms
+        factor = round(terms.usage_factor * 1000)
+        return UsageTerms(factor, terms.usage_half_life_seconds, terms.usage_window_seconds)
 
     def terms(self, pod: Pod) -> SharingTerms:
         """How the profile of a pod that belongs to a queue shares."""

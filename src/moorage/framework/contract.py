@@ -351,6 +351,18 @@ class SharingTerms(Protocol):
     def max_evictions_per_minute(self) -> int:
         """Evictions for shares in any minute; 0 means no limit."""
 
+    @property
+    def usage_factor(self) -> float:
+        """How much what a queue used lately lowers its share; 0: not at all."""
+
+    @property
+    def usage_half_life_seconds(self) -> float:
+        """After this time what was used counts half as much; 0: all of the window counts alike."""
+
+    @property
+    def usage_window_seconds(self) -> float:
+        """What was used before does not count."""
+
 
 @runtime_checkable
 class SharesQueues(Named, Protocol):

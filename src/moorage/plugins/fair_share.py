@@ -29,6 +29,7 @@ from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import Status, unresolvable
 
 _MOST = 2**31 - 1
+_YEAR_S = 31_536_000
 
 
 class FairShareArgs(PluginArgs):
@@ -48,6 +49,13 @@ class FairShareArgs(PluginArgs):
     """Strict: no pod is evicted if that violates a disruption budget."""
     max_evictions_per_minute: Annotated[int, Field(ge=0, le=_MOST)] = 10_000
     """Evictions for shares in any minute; 0 means no limit."""
+    usage_factor: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """How much what a queue used lately lowers its part of what the quotas leave; 0: not at all. This and the next two
+    of the first profile count for all, as they share one tree of queues."""
+    usage_half_life_seconds: Annotated[float, Field(ge=0, le=_YEAR_S)] = 0.0
+    """After this time what was used counts half as much; 0: all of the window counts alike."""
+    usage_window_seconds: Annotated[float, Field(ge=60, le=_YEAR_S)] = 604_800.0
+    """What was used before does not count."""
 
 
 class FairShare(Plugin):
