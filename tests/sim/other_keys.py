@@ -19,6 +19,7 @@ OTHERS = {
     "moorage.dev/replica-follows",
     "moorage.dev/replica-of",
     "moorage.dev/term",
+    "moorage.dev/trial",
     "moorage.dev/unhealthy-devices",
 }
 """Written by Moorage itself, or not on workloads and pods."""

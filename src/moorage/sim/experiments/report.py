@@ -33,7 +33,7 @@ _STYLE = """
 --c0:#6aa5ea;--c1:#f08a4b;--c2:#62c484;--c3:#c18be3;--c4:#e0b84a;--c5:#ee7fa6;--c6:#4fc4c4;--c7:#a9b0ba}}
 *{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);
 max-width:1400px;margin:0 auto;padding:24px}h1{font-size:26px;margin:0 0 4px}h2{font-size:20px;margin:36px 0 12px}
-h3{font-size:15px;margin:0 0 8px}p{margin:4px 0;color:var(--soft)}
+h3{font-size:15px;margin:24px 0 8px}.card h3{margin-top:0}p{margin:4px 0;color:var(--soft)}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),1fr));gap:16px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px}
 svg{width:100%;height:auto;display:block;font:12px system-ui,sans-serif}svg text{fill:var(--text)}
