@@ -163,6 +163,7 @@ REFUSED = {
     "share": ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "nan"}, "between 0 and 1"),
     "share above 1": ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"}, "between 0 and 1"),
     "queue": ({"OTEL_BSP_MAX_QUEUE_SIZE": "0"}, "OTEL_BSP_MAX_QUEUE_SIZE=0: not usable; write a whole number"),
+    "endless digits": ({"OTEL_BSP_MAX_QUEUE_SIZE": "9" * 5000}, "not usable; write a whole number from 1"),
     "full-width digits": ({"OTEL_BSP_MAX_QUEUE_SIZE": "１２"}, "write a whole number from 1"),
 }
 

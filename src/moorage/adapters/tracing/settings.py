@@ -19,6 +19,8 @@ _ALWAYS = {"always_on": 1.0, "parentbased_always_on": 1.0, "always_off": 0.0, "p
 _RATIOS = ("traceidratio", "parentbased_traceidratio")
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PATH = "/v1/traces"
+_MOST_DIGITS = 20
+_SHOWN = 100
 
 
 class TracingError(Exception):
@@ -99,6 +101,6 @@ def _ratio(configuration: TracingConfiguration, given: Mapping[str, str]) -> flo
 
 def _whole(given: Mapping[str, str], name: str, default: int) -> int:
     text = given.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1_000_000):
-        raise TracingError(f"{name}={text}: not usable; write a whole number from 1 to 1000000")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and 0 < int(text) <= 1_000_000):
+        raise TracingError(f"{name}={text[:_SHOWN]}: not usable; write a whole number from 1 to 1000000")
     return int(text)
