@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Annotated, Any
 
 import msgspec
@@ -246,13 +247,13 @@ def _limit(shape: LimitShape | WaitingLimitShape | None, name: str, findings: Fi
         return None
     if shape.ratio is None and shape.amount is None:
         findings.problem(f"worse.{name}", ABSENT, "write ratio, amount or both")
-    if shape.ratio is not None and shape.ratio < 1:
-        findings.problem(f"worse.{name}.ratio", shape.ratio, "must be 1 or more: 1.2 allows a fifth more")
+    if shape.ratio is not None and not 1 <= shape.ratio < inf:
+        findings.problem(f"worse.{name}.ratio", shape.ratio, "must be 1 or more, and finite: 1.2 allows a fifth more")
     _not_negative(shape.amount, f"worse.{name}.amount", findings)
     return Limit(shape.ratio or 1.0, shape.amount or 0.0)
 
 
 def _not_negative(number: float | None, path: str, findings: Findings) -> float | None:
-    if number is not None and number < 0:
-        findings.problem(path, number, "must not be negative")
+    if number is not None and not 0 <= number < inf:
+        findings.problem(path, number, "must not be negative, and must be finite")
     return number
