@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from moorage.cli.main import run
+from moorage.cli.output import InputError
 from moorage.cli.shadow_report import print_report, report_writer
 from moorage.views.shadownames import Names
 from tests.views.shadows import THERE, decision, report
@@ -28,6 +29,9 @@ from tests.views.shadows import THERE, decision, report
         pytest.param(
             ["--report", "/nowhere/at/all.html"], "--report /nowhere/at/all.html: cannot be written", id="report"
         ),
+        pytest.param(["--report", "/"], "--report /: cannot be written", id="report at the root"),
+        pytest.param(["--report", "/dev"], "--report /dev: cannot be written (Is a directory)", id="folder"),
+        pytest.param(["--report", "/dev/null/a.html"], "(Not a directory)", id="below a file"),
         pytest.param(["--config", "/nowhere.yaml"], "/nowhere.yaml: no such file", id="config"),
         pytest.param(["--kubeconfig", "/nowhere"], "/nowhere", id="kubeconfig"),
     ],
@@ -39,6 +43,13 @@ def test_refusals_are_one_line(flags: list[str], words: str, capsys: pytest.Capt
     (line,) = said.err.strip().splitlines()
     assert words in line
     assert said.out == ""
+
+
+def test_a_report_whose_draft_has_no_room_is_refused_at_once(tmp_path: Path) -> None:
+    """Not after hours of comparing."""
+    with pytest.raises(InputError, match="cannot be written"):
+        report_writer(str(tmp_path / ("a" * 250)), Names())
+    assert not [*tmp_path.iterdir()]
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:

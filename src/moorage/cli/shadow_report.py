@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +26,18 @@ _SHOWN = 20
 def report_writer(file: str, names: Names) -> Callable[[ShadowReport], None]:
     """Writes the HTML report, or raises OSError; a file that cannot be written ends the command before it begins."""
     path = Path(file)
+    with writable(file):
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
 
     def write(report: ShadowReport) -> None:
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(html_page(document(report, names)), encoding="utf-8")
         draft.replace(path)  # as a whole, so that no reader finds half of it
 
     with writable(file):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        draft.touch()
+        draft.unlink()
         path.touch()
     return write
 
