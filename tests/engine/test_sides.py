@@ -168,6 +168,22 @@ def test_pods_that_wait_are_tried_again_by_the_other_side() -> None:
     )
 
 
+def test_a_process_that_leads_later_begins_no_trial_of_a_broken_file() -> None:
+    """It has the terms of before; what the last leader wrote down lets the trial begin anew once the file is whole."""
+    terms = trial(Only("n1"))
+    running = TrialRecord("trial", terms.digest)
+    for record in (running, replace(running, phase=TrialPhase.ENDED, end=TrialEnd.BROKEN), None):
+        play = TrialPlay(terms, Only("n0"))
+        play.tell(TrialRefused("no YAML"))
+        play.recall(record)
+        play.create("new", ["a"])
+        assert play.bound == {"new/a": "n0"}
+        assert play.engine.sides.record is None or play.record.end is TrialEnd.BROKEN
+        play.reconfigure(terms)
+        play.create("new", ["b"])
+        assert play.bound["new/b"] == "n1"
+
+
 def test_what_is_on_its_way_without_a_bind_goes_back() -> None:
     """A pod that a plugin of the trial holds in Permit is let go when the trial ends."""
     hold = Permitter(lambda cycle: Hold(cycle.now + 1e6))

@@ -73,7 +73,8 @@ class Reconfiguration:
         self._switch(lambda: self._sides.resume(record, turn.now), turn)
 
     def refused(self, event: TrialRefused, turn: Turn) -> None:
-        """The file that has the trial cannot be read any more."""
+        """The file that has the trial cannot be read any more; a process that leads later begins none, either."""
+        self._sides.refused = event.message
         if self._sides.on:
             self._switch(lambda: self._sides.end(TrialEnd.BROKEN, event.message, turn.now), turn)
 

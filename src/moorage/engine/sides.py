@@ -95,6 +95,8 @@ class Sides:
         """Of the trial, for scheduler names that no profile has."""
         self.recalled = False
         """Whether it is known what the cluster keeps of a trial: only then may one begin."""
+        self.refused: str | None = None
+        """Why the file cannot be read that has the trial; None if it can, or another one was read since."""
         self.record: TrialRecord | None = None
         """The latest trial; its time and counts are those of its last change (see `snapshot`)."""
         self._began_s = 0.0
@@ -169,15 +171,17 @@ class Sides:
     def equip(self, terms: TrialConfiguration | None, runners: Mapping[str, Runner], fallback: Runner | None) -> None:
         """Use these terms and their runners from now on; `resume` says what becomes of the trial so far."""
         self.terms, self.runners, self.fallback = terms, dict(runners), fallback
+        self.refused = None
         self.look_again()
 
     def resume(self, record: TrialRecord | None, now: float) -> None:
         """Go on with a trial, begin another one, or end it, as terms and record say."""
         self.recalled, self.on, terms = True, False, self.terms
         self.record = record
-        if terms is None:
+        if terms is None or self.refused is not None:
+            end = TrialEnd.REMOVED if self.refused is None else TrialEnd.BROKEN
             if record is not None and record.in_force:
-                self.record = _ended(record, TrialEnd.REMOVED, "the configuration has no trial any more")
+                self.record = _ended(record, end, self.refused or "the configuration has no trial any more")
             return
         digest = terms.digest
         if record is not None and record.digest == digest:
