@@ -9,7 +9,7 @@ import pytest
 from moorage.core.affinity import SpreadConstraint
 from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import HOSTNAME
-from moorage.core.pods import Pod
+from moorage.core.pods import RUNNING, Pod
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.engine.invariants import check_engine
 from moorage.engine.shadowing.following import Follow
@@ -363,3 +363,31 @@ def test_a_pod_is_judged_as_it_last_waited() -> None:
     assert shadow.shadow.ledger.counts.of(ShadowVerdict.UNDECIDED) == 0
     assert sum(shadow.verdicts.values()) == 1
     assert pod.template.scheduler_name == OTHER
+
+
+def test_a_pod_of_another_scheduler_that_is_evicted_here_stays_away() -> None:
+    """In the cluster it runs on, and its updates are seen; here its place is taken, and nobody here would place it."""
+    shadow = owning("n1")
+    shadow.see(make_pod("old", cpu="3", node="n1", owner="web", scheduler_name="third"))
+    shadow.create("urgent", cpu="3", priority=100)
+    shadow.settle()
+    here = shadow.shadow.worlds[1]
+    assert here is not None
+    shadow.change("old", phase=RUNNING)
+    shadow.settle()
+    assert [record.pod.name for record in here.state.records()] == ["urgent"]
+    shadow.delete("old")
+    shadow.delete("urgent")
+    shadow.settle()
+    assert not here.state.records()
+
+
+def test_differences_that_come_too_fast_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits to be judged again is bounded; what is given up counts as not compared."""
+    monkeypatch.setattr("moorage.engine.shadowing.following.MOST_KEPT_OPEN", 3)
+    shadow = following("n1", "n2")
+    for number in range(5):
+        shadow.create(f"p{number}", cpu="100")
+        shadow.bind(f"p{number}", "n1")
+    assert shadow.verdicts == {ShadowVerdict.PENDING_HERE: 3, ShadowVerdict.UNDECIDED: 2}
+    assert "too many" in shadow.shadow.ledger.differences[0].finding.message

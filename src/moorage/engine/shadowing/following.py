@@ -33,7 +33,11 @@ from moorage.framework.profiles import Profile
 SETTLE_S = 2.0
 """After this time all that belongs to a decision has been seen."""
 MOST_OPEN = 2048
+"""From so many on, differences are judged before their time."""
+MOST_KEPT_OPEN = 4 * MOST_OPEN
+"""Where differences come faster than they are judged again, the oldest are given up."""
 UNSCHEDULABLE = "Unschedulable"
+_TOO_MANY = "too many differences at once to be judged again"
 _ALL = 1 << 62
 
 
@@ -160,7 +164,7 @@ class Follow:
         decision = self._decision(pod, there, compared(self.engine, pending, there, now), now)
         number = self._moves.note(pod, came=True, since=known.since)
         if decision.verdict in DISAGREEMENT:
-            self._open.append(_Open(now + SETTLE_S, number, decision, pending, known.since))
+            self._postpone(_Open(now + SETTLE_S, number, decision, pending, known.since))
         else:
             self.ledger.note(decision)
 
@@ -172,12 +176,12 @@ class Follow:
         if news:
             decision = self._decision(pod, nominated, Finding(ShadowVerdict.UNDECIDED), now)
             open_ = _Open(now + SETTLE_S, self._moves.step(), decision, self._pending(pod), known.since, evicting=True)
-            self._open.append(open_)
+            self._postpone(open_)
         elif refused and nominated is None:
             pending = self._pending(pod)
             decision = self._decision(pod, None, placed(self.engine, pending, now), now)
             if decision.verdict is ShadowVerdict.PENDING_THERE:
-                self._open.append(_Open(now + SETTLE_S, self._moves.step(), decision, pending, known.since))
+                self._postpone(_Open(now + SETTLE_S, self._moves.step(), decision, pending, known.since))
             else:
                 self._count_once(pod.uid, decision)
 
@@ -196,6 +200,12 @@ class Follow:
             self.ledger.note(decision)
 
     # --- what is judged later ---
+
+    def _postpone(self, open_: _Open) -> None:
+        self._open.append(open_)
+        if len(self._open) > MOST_KEPT_OPEN:
+            undecided = Finding(ShadowVerdict.UNDECIDED, message=_TOO_MANY)
+            self.ledger.note(replace(self._open.popleft().decision, finding=undecided))
 
     def _conclude(self, open_: _Open, now: float) -> None:
         decision = open_.decision

@@ -92,7 +92,7 @@ class Own:
             self._forget(event.uid)
             self._told += self._alternative.translated((event,))
             self._alternative.forget(event.uid)
-        else:
+        elif not isinstance(event, PodSeen) or event.pod.uid not in self._alternative.evictions:
             self._told.append(event)
         self.there.handle((event,), now, budget=0)
 
@@ -148,13 +148,16 @@ class Own:
             table.pop(uid, None)
 
     def _bring_back(self, commands: Sequence[Command]) -> None:
-        """Pods that were evicted here wait again, unless nothing would make them again."""
+        """Pods that were evicted here wait again, unless nothing would make them again, or nobody here places them."""
         for command in commands:
             if isinstance(command, DeletePod):
                 self.ledger.counts.evictions.victims_here += 1
                 record = self.here.state.record(command.pod.uid)
-                if record is not None and record.pod.template.owner is not None:
+                if record is not None and self._would_return(record.pod):
                     self._alternative.come_back(record.pod)
+
+    def _would_return(self, pod: Pod) -> bool:
+        return pod.template.owner is not None and pod.template.scheduler_name in self._names
 
     # --- comparing ---
 
