@@ -391,3 +391,14 @@ def test_differences_that_come_too_fast_are_given_up(monkeypatch: pytest.MonkeyP
         shadow.bind(f"p{number}", "n1")
     assert shadow.verdicts == {ShadowVerdict.PENDING_HERE: 3, ShadowVerdict.UNDECIDED: 2}
     assert "too many" in shadow.shadow.ledger.differences[0].finding.message
+
+
+def test_what_is_not_judged_in_time_at_the_end_is_given_up() -> None:
+    """The report comes soon after the end, however much was open."""
+    shadow = following("n1", "n2")
+    for number in range(3):
+        shadow.create(f"p{number}", cpu="100")
+        shadow.bind(f"p{number}", "n1")
+    answers = [True, False, False]
+    shadow.shadow.finish(shadow.now, lambda: answers.pop(0))
+    assert shadow.verdicts == {ShadowVerdict.PENDING_HERE: 1, ShadowVerdict.UNDECIDED: 2}

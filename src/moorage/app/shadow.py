@@ -40,6 +40,8 @@ _TURN_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _STEP = 8
 """Differences that are judged again, or calls of the engine, between two looks at the clock."""
+_CLOSING_S = 10.0
+"""How long differences are judged after the end: a container is killed after 30 seconds, and its report lost."""
 TOLD_EVERY_S = 60.0
 _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget")
 """What the figures read in addition to the profiles."""
@@ -171,9 +173,14 @@ class ShadowProcess(Process):
         self._wake.set()
 
     async def _finish(self) -> None:
-        while self._inbox and self._begun.is_set():  # what has arrived was decided before the end
+        end_s = time.monotonic() + _CLOSING_S
+
+        def in_time() -> bool:
+            return time.monotonic() < end_s
+
+        while self._inbox and self._begun.is_set() and in_time():  # what has arrived was decided before the end
             self._take(*self._inbox.popleft())
-        self.shadow.finish(clock.now_s())
+        self.shadow.finish(clock.now_s(), in_time)
         await super()._finish()
 
     # --- events in ---

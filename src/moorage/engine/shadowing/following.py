@@ -12,7 +12,7 @@ evicts are put back for the comparison.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from moorage.core.events import Event, PodGone, PodSeen
@@ -120,10 +120,14 @@ class Follow:
             self._conclude(first, now)
         return None
 
-    def finish(self, now: float) -> None:
-        """Judge all that is open, with what is known."""
+    def finish(self, now: float, in_time: Callable[[], bool] = lambda: True) -> None:
+        """Judge all that is open, with what is known; what is not judged in time is given up."""
         while self._open:
-            self._conclude(self._open.popleft(), now)
+            open_ = self._open.popleft()
+            if in_time():
+                self._conclude(open_, now)
+            else:
+                self._give_up(open_)
 
     # --- pods ---
 
@@ -204,8 +208,11 @@ class Follow:
     def _postpone(self, open_: _Open) -> None:
         self._open.append(open_)
         if len(self._open) > MOST_KEPT_OPEN:
-            undecided = Finding(ShadowVerdict.UNDECIDED, message=_TOO_MANY)
-            self.ledger.note(replace(self._open.popleft().decision, finding=undecided))
+            self._give_up(self._open.popleft())
+
+    def _give_up(self, open_: _Open) -> None:
+        undecided = Finding(ShadowVerdict.UNDECIDED, message=_TOO_MANY)
+        self.ledger.note(replace(open_.decision, finding=undecided))
 
     def _conclude(self, open_: _Open, now: float) -> None:
         decision = open_.decision

@@ -11,7 +11,7 @@ are not asked. What volume controllers did for the other scheduler's binds count
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from moorage.core.commands import Command, DeletePod
 from moorage.core.events import Event, PodGone, PodSeen
@@ -112,7 +112,7 @@ class Own:
         open_s = [seen.at_s + SETTLE_S for seen in (*self._bound.values(), *self._refused.values())]
         return min((at_s for at_s in (wakeup_s, *open_s) if at_s is not None), default=None)
 
-    def finish(self, now: float) -> None:
+    def finish(self, now: float, in_time: Callable[[], bool] = lambda: True) -> None:  # noqa: ARG002 - it is quick
         """Compare all that is open, with what is known."""
         self.review(now)
         self._compare(now + SETTLE_S)
