@@ -22,7 +22,7 @@ from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import ServerError, Unreachable
 from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.kube.lease import LeaderElector
-from moorage.adapters.kube.leaserecord import Lease, LeaseRecord, Term, changed_lease, parse_lease
+from moorage.adapters.kube.leaserecord import MOST_ANNOTATED, Lease, LeaseRecord, Term, changed_lease, parse_lease
 from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.resources import LEASES, NAMESPACES
 from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
@@ -489,6 +489,16 @@ def test_what_others_wrote_into_a_lease_stays() -> None:
     assert changed["spec"]["strategy"] == "x"
     assert changed["spec"]["leaseTransitions"] == 2
     assert content["spec"] == {"strategy": "x", "leaseTransitions": 1}, "the lease itself is not touched"
+
+
+def test_annotations_of_others_that_leave_no_room_do_not_stop_a_leader() -> None:
+    """The API server would refuse the renewal, and the lease would be lost; ours is left out instead."""
+    for size, stands in ((MOST_ANNOTATED - len("theirs" + "ours" + "x"), True), (MOST_ANNOTATED, False)):
+        content = {"metadata": {"resourceVersion": "5", "annotations": {"theirs": "a" * size}}}
+        changed = changed_lease(Lease(LeaseRecord(), content), LeaseRecord("me"), {"ours": "x"})
+        assert ("ours" in changed["metadata"]["annotations"]) is stands
+        assert changed["metadata"]["annotations"]["theirs"] == "a" * size
+        assert changed["spec"]["holderIdentity"] == "me"
 
 
 def test_times_are_written_with_six_decimals() -> None:

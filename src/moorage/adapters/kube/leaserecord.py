@@ -22,6 +22,8 @@ from moorage.wire.leases import decode_whole_lease
 
 TERM_ANNOTATION = "moorage.dev/term"
 """Annotation of every Binding of an elected leader; the API server copies it to the pod."""
+MOST_ANNOTATED = 256 * 1024
+"""Bytes of all names and values of annotations of an object that the API server takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,15 @@ def new_lease(namespace: str, name: str, record: LeaseRecord, notes: Mapping[str
 def changed_lease(lease: Lease, record: LeaseRecord, notes: Mapping[str, str] = EMPTY) -> dict[str, Any]:
     """The body that replaces the Lease, on the condition that it has not changed in the meantime.
 
-    Annotations that `notes` does not name stay.
+    Annotations that `notes` does not name stay. If all of them together are more than the API server takes, `notes` is
+    left out: a leader must be able to renew whatever others have written.
     """
     content = copy.copy(lease.content)
     if notes:
         metadata = content.get("metadata") or {}
-        content["metadata"] = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **notes}}
+        annotations = {**(metadata.get("annotations") or {}), **notes}
+        if sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items()) <= MOST_ANNOTATED:
+            content["metadata"] = {**metadata, "annotations": annotations}
     content["spec"] = {**(content.get("spec") or {}), **_spec(record)}
     return content
 
