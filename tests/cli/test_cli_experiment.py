@@ -111,6 +111,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "workers": (["run", "experiment.yaml", "--workers", "0"], "0"),
     "no results": (["compare", "gone", "gone"], "gone: cannot be read"),
     "no table": (["compare", "pods.csv", "pods.csv"], "pods.csv:2: has no input"),
+    "a value that is no number": (["compare", "nan.csv", "nan.csv"], "nan.csv:2: value: nan is no figure of a run"),
+    "a value beyond all measures": (["compare", "huge.csv", "huge.csv"], "huge.csv:2: value: 1e+308 is no figure"),
     "an empty folder": (["compare", ".", "."], "holds no results.csv"),
     "results where a file is": (["run", "experiment.yaml", "--results", "pods.csv"], "pods.csv: cannot be made"),
 }
@@ -126,6 +128,9 @@ def test_refusals(
 ) -> None:
     """Lines that say what to do, and exit code 2."""
     write_experiment(tmp_path, DOCUMENT)
+    for name, value in (("nan", "nan"), ("huge", "1e308")):
+        text = f"input,configuration,change,seed,measure,of,value,unit\ni,c,n,1,allocated,cpu,{value},share\n"
+        (tmp_path / f"{name}.csv").write_text(text)
     monkeypatch.chdir(tmp_path)
     assert run(["experiment", *arguments]) == 2
     errors = capsys.readouterr().err

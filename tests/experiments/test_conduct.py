@@ -72,6 +72,7 @@ def test_a_run_goes_on_where_it_stopped(experiment: Experiment, tmp_path: Path) 
     assert len(parts) == 6
     parts[0].unlink()
     parts[1].write_bytes(parts[1].read_bytes()[:100])
+    parts[2].write_bytes(b'{"result": {"rows": [["allocated", "cpu", null, "share"]]}}')
     asked: list[int] = []
 
     def counting(number: int) -> JobRunner:
@@ -79,7 +80,7 @@ def test_a_run_goes_on_where_it_stopped(experiment: Experiment, tmp_path: Path) 
         return LocalProcesses(1)
 
     again = conducted(experiment, tmp_path, counting)
-    assert asked == [2]
+    assert asked == [3]
     assert csv_bytes(again.rows()) == csv_bytes(first.rows())
 
 

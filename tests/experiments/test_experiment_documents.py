@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from moorage.sim.experiments.document import read_experiment
+from moorage.sim.experiments.sources import make_source
 from tests.experiments.clusters import REGISTRY, experiment_of, reading_of, trace_document, write_experiment
 
 TRACE = {"nodes": "nodes.csv", "pods": "pods.csv"}
+GENERATOR = {"nodes": [{"name": "n", "count": 1, "capacity": {"cpu": "1"}}], "interval": "1s", "count": 1}
+TEMPLATE = {"metadata": "x", "specs": {}}
 
 
 def test_all_combinations(tmp_path: Path) -> None:
@@ -38,6 +41,39 @@ def test_defaults(tmp_path: Path) -> None:
 
 MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no inputs": ({"inputs": []}, ["inputs: required"]),
+    "a name that leaves the folder": ({"name": "../../x"}, ['name: "../../x": write up to']),
+    "a name that is no file's": ({"name": "a\0b"}, ["name: ", "write up to"]),
+    "an input that is no mapping": (
+        {"inputs": ["x"]},
+        ['inputs[0]: "x": must be a mapping', "inputs[0]: says nothing about its cluster"],
+    ),
+    "no file of nodes": (
+        {"inputs": [{"name": "x", "trace": {**TRACE, "nodes": ""}}]},
+        ['inputs[0].trace.nodes: "": required'],
+    ),
+    "a load without end": (
+        {"inputs": [{"name": "x", "trace": {**TRACE, "order": "shuffled", "load": 1e300}}]},
+        ["inputs[0].trace.load: 1e+300: must be above 0, from 1e-09 to 1e+09"],
+    ),
+    "a load of too many pods": (
+        {"inputs": [{"name": "x", "trace": {**TRACE, "order": "shuffled", "load": 1e9}}]},
+        ["pods.csv: load: 1000000000.0: takes more than"],
+    ),
+    "templates": (
+        {"inputs": [{"name": "x", "generator": {**GENERATOR, "pods": [{"name": "p", "template": TEMPLATE}]}}]},
+        [
+            'inputs[0].generator.pods[0].template.metadata: "x": must be a mapping',
+            "inputs[0].generator.pods[0].template.specs: {}: is not a field; did you mean spec?",
+        ],
+    ),
+    "weights that have no sum": (
+        {"inputs": [{"name": "x", "generator": {**GENERATOR, "pods": [{"name": "p", "weight": 1e308}]}}]},
+        ["inputs[0].generator.pods[0].weight: 1e+308: must be above 0"],
+    ),
+    "an empty configuration": (
+        {"configurations": [{"name": "x", "file": "/dev/null"}]},
+        ['configurations[0].file: "/dev/null": is empty'],
+    ),
     "two inputs in one": (
         {"inputs": [{"name": "x", "trace": TRACE, "snapshot": "y"}]},
         ['inputs[0]: "x": has snapshot and trace; write one of'],
@@ -132,3 +168,15 @@ def test_cells_that_are_no_numbers(tmp_path: Path) -> None:
         '2: cpu_milli: "x": must be a number, 0 or more',
         '3: name: "": required; write a name',
     ]
+
+
+def test_a_load_of_pods_that_ask_for_nothing_ends(tmp_path: Path) -> None:
+    """They come once, as they never make a load."""
+    trace = {**TRACE, "order": "shuffled", "load": 1}
+    path = write_experiment(tmp_path, trace_document(inputs=[{"name": "x", "trace": trace}]))
+    header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,scheduled_time,deletion_time"
+    (tmp_path / "pods.csv").write_text(f"{header}\na,0,1,0,0,,0,0,0\nb,0,1,0,0,,0,0,0\n")
+    found = read_experiment(path.read_bytes(), str(path), REGISTRY).experiment
+    assert found is not None
+    source = make_source(found.inputs[0], found.data["x"], seed=0)
+    assert sorted(each.pod.name[0] for each in source.arrivals) == ["a", "b"]

@@ -54,6 +54,15 @@ def test_a_value_of_today_that_is_not_in_the_range_is_left_out(tmp_path: Path) -
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no objective": ({"objectives": []}, "search.objectives: 0: write 1 or 2"),
+    "a range without end": (
+        {"parameters": [{"plugin": "NodeResourcesFit", "argument": "x", "min": -1e308, "max": 1e308, "step": 1}]},
+        "search.parameters[0].min: -1e+308: must be from",
+    ),
+    "steps without end": (
+        {"parameters": [{"plugin": "NodeResourcesFit", "argument": "x", "min": 0, "max": 1, "step": 1e-300}]},
+        "search.parameters[0].step: 1e-300: makes more than",
+    ),
+    "a seed that the sampler does not take": ({"seed": 2**40}, "search.seed: 1099511627776: 4294967295 is the most"),
     "three objectives": ({"objectives": [{"measure": "pending"}] * 3}, "search.objectives: 3: write 1 or 2"),
     "the same twice": ({"objectives": [{"measure": "pending"}] * 2}, "stands twice"),
     "unknown measure": ({"objectives": [{"measure": "alocated"}]}, "did you mean allocated"),

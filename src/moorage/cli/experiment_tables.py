@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from moorage.core.phrases import counted
 from moorage.sim.experiments.charts import number_text
 from moorage.sim.experiments.comparing import Compared
 from moorage.sim.experiments.conduct import Conducted
@@ -68,8 +69,8 @@ def write_comparison(found: Sequence[Compared], out: TextIO) -> None:
         differing = [each for each in own if each.difference.mean or each.verdict != "equal"]
         if number:
             out.write("\n")
-        pairs_of_seeds = max(each.difference.number for each in own)
-        out.write(f"{given}, {change}: {a} (A) and {b} (B), {pairs_of_seeds} seeds\n")
+        seeds = counted(max(each.difference.number for each in own), "seed")
+        out.write(f"{given}, {change}: {a} (A) and {b} (B), {seeds}\n")
         if differing:
             columns = ("MEASURE", "A", "B", "B - A", "95% FROM", "TO", "VERDICT")
             write_table(columns, [_compared_row(each) for each in differing], out, numbers=columns[1:6])

@@ -17,7 +17,7 @@ from moorage.core.values import dataclass
 from moorage.framework.registry import Registry
 from moorage.sim.experiments.changedocuments import ChangeReader
 from moorage.sim.experiments.inputdocuments import InputReader
-from moorage.sim.experiments.reading import checked_names
+from moorage.sim.experiments.reading import check_name, checked_names
 from moorage.sim.experiments.running import MEASURES
 from moorage.sim.experiments.searches import SearchPlan, SearchReader
 from moorage.sim.experiments.shapes import (
@@ -161,6 +161,8 @@ class _Reader:
         self._name = Path(file).stem
 
     def read(self, shape: ExperimentShape) -> ExperimentReading:
+        if shape.name:
+            check_name("name", shape.name, self._findings)  # it becomes the name of a folder
         seeds = self._seeds(shape.seeds)
         inputs = self._inputs.read(shape.inputs, seeds)
         configurations = self._configurations(shape.configurations)
@@ -211,6 +213,9 @@ class _Reader:
             elif shape.file is not None:
                 content = self._inputs.content(shape.file, f"{path}.file")
                 text, where = (content or b"").decode(errors="replace"), str(self._inputs.path(shape.file))
+                if content is not None and not text.strip():
+                    remedy = "is empty; write a KubeSchedulerConfiguration, or leave file out for the default profile"
+                    self._findings.problem(f"{path}.file", shape.file, remedy)
             elif shape.document is not None:
                 text = msgspec.json.encode(shape.document).decode()
             if text:

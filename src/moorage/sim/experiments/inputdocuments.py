@@ -14,6 +14,7 @@ from moorage.sim.experiments.sources import (
     BY_SEED,
     GENERATOR,
     JOURNAL,
+    MOST_PODS,
     OBJECTS,
     ORDERS,
     RECORDED,
@@ -28,7 +29,9 @@ from moorage.wire.configuration.shapes import UNREADABLE
 from moorage.wire.problems import ABSENT
 
 MOST_NODES = 100_000
-MOST_PODS = 1_000_000
+_TEMPLATE = ("metadata", "spec")
+_LARGEST = 1e9
+"""Of weights, loads and speeds, so that sums and times stay numbers."""
 _CHOICES = ("snapshot", "manifests", "journal", "trace", "generator")
 
 
@@ -72,7 +75,8 @@ class InputReader:
             given = [choice for choice in _CHOICES if getattr(shape, choice) is not None]
             if len(given) != 1:
                 said = f"has {' and '.join(given)}" if given else "says nothing about its cluster"
-                self._findings.problem(path, name, f"{said}; write one of {', '.join(_CHOICES)}")
+                value = ABSENT if name == UNREADABLE else name
+                self._findings.problem(path, value, f"{said}; write one of {', '.join(_CHOICES)}")
                 continue
             before = len(self._findings.problems)
             self.data[name] = {}
@@ -143,7 +147,12 @@ class InputReader:
 
     def _journal(self, path: str, name: str, shape: InputShape) -> tuple[str, dict[str, Any]]:
         folder = self.path(shape.journal or "")
-        files = segments(folder) if folder.is_dir() else []
+        try:
+            files = segments(folder) if folder.is_dir() else []
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror}); make it readable"
+            self._findings.problem(f"{path}.journal", shape.journal, reason)
+            return JOURNAL, {}
         if not files:
             remedy = "holds no journal; name a folder that moorage scheduler --journal wrote"
             self._findings.problem(f"{path}.journal", shape.journal, remedy)
@@ -156,6 +165,9 @@ class InputReader:
     def _trace(self, path: str, name: str, shape: InputShape) -> tuple[str, dict[str, Any]]:
         trace, path = shape.trace or TraceShape(nodes="", pods=""), f"{path}.trace"
         files = {key: text for key in ("nodes", "pods", "arrivals", "models") if (text := getattr(trace, key))}
+        for key in ("nodes", "pods"):
+            if key not in files:
+                self._findings.problem(f"{path}.{key}", "", "required; name a CSV file")
         for key, file in files.items():
             content = self.content(file, f"{path}.{key}")
             if content is not None:
@@ -201,7 +213,7 @@ class InputReader:
         ]  # fmt: skip
         pods = [
             {"name": name, "weight": self._above_zero(f"{where}.weight", each.weight) or 1.0,
-             "template": each.template, "duration_s": positive(each.duration, f"{where}.duration", self._findings)}
+             "template": self._template(f"{where}.template", each.template), "duration_s": positive(each.duration, f"{where}.duration", self._findings)}
             for where, name, each in checked_names(f"{path}.pods", made.pods, self._findings)
         ]  # fmt: skip
         for field, parts in (("nodes", nodes), ("pods", pods)):
@@ -216,6 +228,14 @@ class InputReader:
         }
         return GENERATOR, settings
 
+    def _template(self, path: str, template: Mapping[str, Any]) -> Mapping[str, Any]:
+        for field, value in template.items():
+            if field not in _TEMPLATE:
+                self._findings.problem(f"{path}.{field}", value, f"is not a field; {did_you_mean(field, _TEMPLATE)}")
+            elif not isinstance(value, dict):
+                self._findings.problem(f"{path}.{field}", value, "must be a mapping of fields to values")
+        return {field: value for field, value in template.items() if isinstance(value, dict)}
+
     # --- values ---
 
     def _one_of(self, path: str, value: str, known: Sequence[str]) -> None:
@@ -223,8 +243,8 @@ class InputReader:
             self._findings.problem(path, value, f"is unknown; write one of {', '.join(known)}")
 
     def _above_zero(self, path: str, value: float | None) -> float | None:
-        if value is not None and value <= 0:
-            self._findings.problem(path, value, "must be above 0")
+        if value is not None and not 1 / _LARGEST <= value <= _LARGEST:
+            self._findings.problem(path, value, f"must be above 0, from {1 / _LARGEST:g} to {_LARGEST:g}")
         return value
 
     def _number(self, path: str, value: int | None, most: int) -> int:

@@ -22,14 +22,20 @@ class NamedPart(Protocol):
 Part = TypeVar("Part", bound=NamedPart)
 
 
+def check_name(path: str, name: str, findings: Findings) -> bool:
+    """Report a name that cannot be; whether it can."""
+    fits = name == UNREADABLE or _NAME.fullmatch(name) is not None
+    if not fits:
+        findings.problem(path, name, _GRAMMAR)
+    return fits
+
+
 def checked_names(field: str, parts: Sequence[Part], findings: Findings) -> Iterator[tuple[str, str, Part]]:
     """Path, name and part; names that cannot be, or stand twice, are reported."""
     seen: set[str] = set()
     for index, part in enumerate(parts):
         path, name = f"{field}[{index}]", part.name
-        if name != UNREADABLE and not _NAME.fullmatch(name):
-            findings.problem(f"{path}.name", name, _GRAMMAR)
-        elif name in seen:
+        if check_name(f"{path}.name", name, findings) and name in seen and name != UNREADABLE:
             findings.problem(f"{path}.name", name, "stands twice; give each a name of its own")
         seen.add(name)
         yield path, name, part

@@ -22,6 +22,8 @@ from moorage.sim.experiments.document import Combination
 
 RESULTS_CSV, RESULTS_PARQUET, TIMES_CSV, REPORT_HTML = "results.csv", "results.parquet", "times.csv", "report.html"
 _COMBINATIONS = "combinations"
+_LARGEST = 1e100
+"""Squares of such values are still numbers."""
 
 
 class ResultRow(NamedTuple):
@@ -41,6 +43,27 @@ class ResultsError(ValueError):
     """Results that cannot be read or written; the text is one line."""
 
 
+def _is_answer(found: object) -> bool:
+    """Whether a file has everything that tables and reports need: it may be damaged, or not be ours."""
+    try:
+        msgspec.convert(found, _KeptAnswer)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+class _KeptResult(msgspec.Struct):
+    rows: list[tuple[str, str, float, str]]
+    series: dict[str, list[tuple[float, float]]]
+    decisions: int
+    warnings: list[str]
+
+
+class _KeptAnswer(msgspec.Struct):
+    result: _KeptResult
+    seconds: float
+
+
 class ResultFolder:
     """Where the results of an experiment are."""
 
@@ -57,7 +80,7 @@ class ResultFolder:
             found = msgspec.json.decode((self.path / _COMBINATIONS / f"{digest}.json").read_bytes())
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
-        return found if isinstance(found, dict) and "result" in found else None
+        return found if _is_answer(found) else None
 
     def keep(self, digest: str, answer: Mapping[str, Any]) -> None:
         """Write what was computed."""
@@ -168,6 +191,9 @@ def _row(path: Path, number: int, record: Mapping[str, Any]) -> ResultRow:
         raise ResultsError(f"{path}:{number}: has no {missing[0]}; name a table that moorage experiment run wrote")
     texts = {name: str(record[name]) for name in ResultRow._fields}
     try:
-        return ResultRow(**{**texts, "seed": int(texts["seed"]), "value": float(texts["value"])})  # type: ignore[arg-type]
+        row = ResultRow(**{**texts, "seed": int(texts["seed"]), "value": float(texts["value"])})  # type: ignore[arg-type]
     except ValueError:
         raise ResultsError(f"{path}:{number}: seed or value is no number; name another table") from None
+    if not abs(row.value) <= _LARGEST:  # not a number, neither
+        raise ResultsError(f"{path}:{number}: value: {row.value} is no figure of a run; name another table")
+    return row

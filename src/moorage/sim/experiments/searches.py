@@ -34,6 +34,9 @@ _GROUPS: Mapping[str, str] = {
 _MEAN = "-mean"
 _OVER_TIME = ("allocated", "fragmented", "pending", "cost", "nodes-in-use", "fairness")
 _CLOSE = 1e-6
+_LARGEST = 1_000_000_000_000
+_LARGEST_SEED = 2**32 - 1
+"""That the sampler takes."""
 _PATH = re.compile(r"[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*", re.ASCII)
 
 
@@ -118,11 +121,12 @@ class SearchReader:
         parameters = self._parameters(shape.parameters)
         trials = at_least(shape.trials, 1, "search.trials", findings)
         batch = at_least(shape.batch, 1, "search.batch", findings)
-        at_least(shape.seed, 0, "search.seed", findings)
+        seed = at_least(shape.seed, 0, "search.seed", findings)
         at_least(shape.seeds, 1, "search.seeds", findings)
-        for path, number in (("search.trials", trials), ("search.batch", batch)):
-            if number is not None and number > MOST_TRIALS:
-                findings.problem(path, number, f"{MOST_TRIALS} is the most")
+        limits = (("trials", trials, MOST_TRIALS), ("batch", batch, MOST_TRIALS), ("seed", seed, _LARGEST_SEED))
+        for field_name, number, most in limits:
+            if number is not None and number > most:
+                findings.problem(f"search.{field_name}", number, f"{most} is the most")
         base = None if len(findings.problems) > before else self._base(name, shape.profile or "")
         if base is None:
             return None
@@ -131,7 +135,7 @@ class SearchReader:
             return None
         today = {each.name: value for each in parameters if (value := self._value_today(base, each)) is not None}
         return SearchPlan(
-            name, base, tuple(parameters), tuple(objectives), trials or TRIALS, batch or BATCH, shape.seed or 0,
+            name, base, tuple(parameters), tuple(objectives), trials or TRIALS, batch or BATCH, seed or 0,
             shape.seeds, today,
         )  # fmt: skip
 
@@ -201,11 +205,17 @@ class SearchReader:
         for name, number in (("min", low), ("max", high)):
             if number is None:
                 self._findings.problem(f"{path}.{name}", ABSENT, "required; write min and max, or values")
+        for name, number in (("min", low), ("max", high), ("step", step)):
+            if number is not None and abs(number) > _LARGEST:
+                self._findings.problem(f"{path}.{name}", number, f"must be from {-_LARGEST} to {_LARGEST}")
+                return Parameter(shape.plugin, shape.argument)
         low, high = low or 0, high or 0
         if low > high:
             self._findings.problem(f"{path}.max", high, f"must not be less than min, which is {low}")
         if step is not None and step <= 0:
             self._findings.problem(f"{path}.step", step, "must be more than 0")
+        elif step is not None and (high - low) / step > _LARGEST:
+            self._findings.problem(f"{path}.step", step, f"makes more than {_LARGEST} steps; write a larger one")
         elif step is not None and high > low and not _on_grid(high - low, step):
             self._findings.problem(f"{path}.step", step, f"must divide max - min, which is {high - low:g}")
         found = Parameter(shape.plugin, shape.argument, low, high, step)

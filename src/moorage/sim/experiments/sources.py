@@ -15,11 +15,12 @@ from moorage.core.pods import Pod
 from moorage.core.values import dataclass
 from moorage.sim.arrivals import Arrival
 from moorage.sim.experiments.traceobjects import node_object, pod_object
-from moorage.sim.experiments.traces import Trace, TracePod, read_trace
+from moorage.sim.experiments.traces import Trace, TraceError, TracePod, read_trace
 from moorage.sim.inputs import ClusterInput, read_cluster
 from moorage.sim.whatif import on_top
 from moorage.wire.kinds import Kind, pod_kind
 from moorage.wire.manifests import Manifests, manifests_of, parse_manifests
+from moorage.wire.problems import Problem
 from moorage.wire.templates import TemplateTable
 
 OBJECTS, TRACE, GENERATOR, JOURNAL = "objects", "trace", "generator", "journal"
@@ -27,6 +28,8 @@ KINDS = OBJECTS, TRACE, GENERATOR, JOURNAL
 RECORDED, SHUFFLED, BY_SEED = "recorded", "shuffled", "arrivals"
 ORDERS = RECORDED, SHUFFLED, BY_SEED
 WHOLE_INPUT = (0, 1)
+MOST_PODS = 1_000_000
+"""That arrive in one simulation."""
 _DEFAULT_INTERVAL_S = 1.0
 _ROUNDED = 3
 """Random times are whole milliseconds, so that they do not depend on the last bit of a logarithm."""
@@ -117,28 +120,36 @@ def _lines(trace: Trace, settings: Mapping[str, Any], seed: int, split: tuple[in
     if settings["order"] == RECORDED:
         yield from sorted(lines, key=lambda line: trace.pods[line].created_s)
         return
+    load, (room, measure) = settings.get("load"), _load_of(trace)
+    asked = sum(measure(trace.pods[line]) for line in lines)
+    if load is not None and asked and load * room / asked * len(lines) > MOST_PODS:
+        said = f"takes more than {MOST_PODS} pods; write a smaller one"
+        raise TraceError([Problem(settings["files"]["pods"], "load", load, said)])
     dice = random.Random(seed)
     while lines:
         dice.shuffle(lines)
         yield from lines
-        if settings.get("load") is None:
+        if load is None or not asked:  # pods that ask for nothing never make a load
             return
 
 
 def _loaded(trace: Trace, load: float | None, lines: Iterator[int]) -> Iterator[int]:
     """As many as ask together for this part of all GPUs, or of all cpu where there are none."""
-    gpus = sum(node.gpus for node in trace.nodes)
-    measure = _gpu_milli if gpus else _cpu_milli
-    room = 1000 * gpus if gpus else sum(node.cpu_milli for node in trace.nodes)
-    if load is None or not any(measure(pod) for pod in trace.pods):
+    if load is None:
         yield from lines
         return
-    asked = 0
+    asked, (room, measure) = 0, _load_of(trace)
     for line in lines:
         asked += measure(trace.pods[line])
         if asked > load * room:
             return
         yield line
+
+
+def _load_of(trace: Trace) -> tuple[int, Callable[[TracePod], int]]:
+    """What nodes have of what a load is about, and how much of it a pod asks for."""
+    gpus = sum(node.gpus for node in trace.nodes)
+    return (1000 * gpus, _gpu_milli) if gpus else (sum(node.cpu_milli for node in trace.nodes), _cpu_milli)
 
 
 def _gpu_milli(pod: TracePod) -> int:
