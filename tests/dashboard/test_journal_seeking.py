@@ -22,6 +22,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import Workload
 from moorage.core.pods import Condition, Owner, Pod
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.chartpage import MOST_POINTS
 from moorage.views.pages import node_page, summary
 from moorage.views.placements import strategies_page
 from moorage.views.queues import queue_page
@@ -249,6 +250,10 @@ def test_charts_of_a_whole_journal_and_of_a_part(tmp_path: Path, monkeypatch: py
     part = show.charts(SeriesRequest(between_s + 40.0, between_s + 70.0, 400))
     assert part["step"] == 1.0
     assert part["span"] == whole["span"]
+    countless, most = (
+        show.charts(SeriesRequest(between_s + 40.0, between_s + 70.0, points)) for points in (10**18, MOST_POINTS)
+    )
+    assert countless == most
     world = from_the_beginning(tmp_path, between_s + 70.0)
     cpu = next(each for each in part["resources"] if each["name"] == "cpu")
     assert cpu["allocated"][-1] == summary(world, 0.0)["cpu"][0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from moorage.core.pods import Pod
 from moorage.core.values import dataclass
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
-from moorage.views.chartpage import charts_page
+from moorage.views.chartpage import MOST_POINTS, charts_page
 from moorage.views.rings import Rings
 from moorage.views.timeline import KEPT
 from moorage.views.words import Happening
@@ -98,10 +99,11 @@ class JournalShow:
 
     def charts(self, asked: SeriesRequest) -> dict[str, Any]:
         """The charts of a range; a part that can be shown more finely is read again."""
+        asked = replace(asked, points=max(2, min(asked.points, MOST_POINTS)))
         found = charts_page(self._tip.series, asked.since_s, asked.until_s, asked.points, asked.step_s)
         first_s, last_s = self.span
         since_s, until_s = max(asked.since_s, first_s), min(asked.until_s, last_s)
-        finest_s = max((until_s - since_s) / max(asked.points, 1), asked.step_s, 1.0)
+        finest_s = max((until_s - since_s) / asked.points, asked.step_s, 1.0)
         if until_s <= since_s or found["step"] < _FINER * finest_s:
             return found
         if asked not in self._ranges:
@@ -175,7 +177,7 @@ class JournalShow:
     def _closer(self, asked: SeriesRequest, since_s: float, until_s: float) -> dict[str, Any]:
         """The charts of a range in finer steps than those of the whole."""
         world = self._world(_no_charts())
-        fine = Rings(fixed=(), last=(max(1.0, (until_s - since_s) // max(1, asked.points)), 2 * max(2, asked.points)))
+        fine = Rings(fixed=(), last=(max(1.0, (until_s - since_s) // asked.points), 2 * asked.points))
         last_s = since_s
         for scene in itertools.chain(self._scenes(self._nearest(since_s), until_s), [JournalScene(until_s)]):
             if scene.time_s >= since_s and world.series.rings is not fine:

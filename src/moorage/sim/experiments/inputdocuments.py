@@ -213,7 +213,8 @@ class InputReader:
         ]  # fmt: skip
         pods = [
             {"name": name, "weight": self._above_zero(f"{where}.weight", each.weight) or 1.0,
-             "template": self._template(f"{where}.template", each.template), "duration_s": positive(each.duration, f"{where}.duration", self._findings)}
+             "template": self._template(f"{where}.template", each.template),
+             "duration_s": positive(each.duration, f"{where}.duration", self._findings)}
             for where, name, each in checked_names(f"{path}.pods", made.pods, self._findings)
         ]  # fmt: skip
         for field, parts in (("nodes", nodes), ("pods", pods)):
