@@ -69,9 +69,9 @@ def test_the_page_needs_no_network_and_runs_nothing(results: Path) -> None:
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
-    """What a file calls things is text on the page."""
-    document = trace_document(name="<script>alert(1)</script>", configurations=[{"name": "a"}])
-    file = write_experiment(tmp_path, document)
+    """An experiment without a name has that of its file, which is text on the page."""
+    document = trace_document(configurations=[{"name": "a"}])
+    file = write_experiment(tmp_path, document).rename(tmp_path / "<script>.yaml")
     assert run(["experiment", "run", str(file), "--results", str(tmp_path / "r"), "--workers", "1"]) == 0
     page = (tmp_path / "r" / "report.html").read_text()
     assert "<script" not in page
