@@ -256,6 +256,7 @@ def kubelet_thread(
         asyncio.run_coroutine_threadsafe(resources.aclose(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.run_until_complete(loop.shutdown_asyncgens())  # and connections that were just closed finish closing
         loop.close()
 
 
