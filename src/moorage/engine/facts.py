@@ -83,6 +83,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     Sides: {
         "on": bool,
         "recalled": bool,
+        "refused": str | None,
         "record": TrialRecord | None,
         "_began_s": float,
         "_judge_s": float,
