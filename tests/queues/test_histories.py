@@ -23,6 +23,16 @@ def test_units_that_no_node_could_hold_do_not_stand_for_their_queues() -> None:
     told(446)
 
 
+def test_pods_above_the_minimum_of_a_gang_compete_at_once() -> None:
+    """While the start of their gang is put on record, younger jobs of their queue do not get their room."""
+    told(1853)
+
+
+def test_no_share_is_taken_back_before_a_gang_that_starts_has_its_pods() -> None:
+    """Its pods above the minimum change what their queue has, and so who gives first."""
+    told(1276)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

@@ -32,7 +32,7 @@ from moorage.engine.failures import NO_DOMAIN, Failure
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gate import may_enter
-from moorage.engine.lifecycle import READY
+from moorage.engine.lifecycle import GATED, READY
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
 from moorage.engine.provisioning import Provisioning
@@ -239,7 +239,7 @@ class Gangs:
         if now < settled_s:
             self._context.set_alarm(settled_s, gang)
             return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
-        if self.recovery.gathers(gang.key):
+        if self._gathers(gang, needs.terms):
             return self._wait(gang, f"waiting for the others of pod group {gang.key.object_key} to start", now)
         there, needed, ready = len(gang.members), needs.members, []
         if needs.enough(there):
@@ -252,6 +252,18 @@ class Gangs:
         self.provisioning.left(gang.key, now)
         missing = f"{needed - there} more of its {needs.terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
+
+    def _gathers(self, gang: Unit, terms: GangTerms) -> bool:
+        """Whether waiting members have to wait until those that have a node are being bound.
+
+        In a queue, pods above the minimum compete as soon as the start is being put on record: who comes after them
+        would get their room meanwhile.
+        """
+        gathering, sharing = self.recovery.gathering(gang.key), self._context.sharing
+        if not gathering or sharing is None or not sharing.governs(gang.pod):
+            return bool(gathering)
+        least = terms.min_count
+        return gathering[0].recorder is None or least is None or len(lasting(self._state, gang.key)) < least
 
     def _settled_s(self, gang: Unit, terms: GangTerms) -> float:
         """When the number of members counts as known; a running gang waits only if the number is given nowhere."""
@@ -333,6 +345,8 @@ class Gangs:
         for binding in gang_binding.members:
             if self._context.bindings.get(binding.entry.pod.uid) is binding:
                 self._placing.tell(binding)
+        if gang_binding.recorder is not None and gang.state is GATED:
+            self._queue.wake(gang, turn.now)
 
     def ready(self, binding: BindingCycle, turn: Turn) -> None:
         """A member is ready. If it was the last one, all are bound once their start is on record."""
@@ -342,6 +356,8 @@ class Gangs:
         bindings = gang_binding.members
         if bindings[-1].entry.state is not READY or any(each.entry.state is not READY for each in bindings):
             return  # members usually get ready in this order, so the last one is checked first
+        if next(iter(self.recovery.gathering(gang_binding.key)), gang_binding) is not gang_binding:
+            return  # what it needs to run at all is bound first
         if not self.recovery.wants_record(gang_binding):
             self._begin(gang_binding, turn)
             return
@@ -369,6 +385,8 @@ class Gangs:
         self.concern(gang_binding.key)
         for binding in list(gang_binding.members):
             self._placing.go_on(binding, turn)
+        for later in self.recovery.gathering(gang_binding.key):
+            self.ready(later.members[-1], turn)
 
     def lost(self, binding: BindingCycle, turn: Turn) -> None:
         """A member is gone during its binding cycle."""
@@ -382,8 +400,11 @@ class Gangs:
         self.concern(gang_binding.key)
 
     def roll_back(self, gang_binding: GangBinding, failure: Failure, turn: Turn) -> None:
-        """Undo a start of which nothing was bound yet; the members wait again."""
-        bindings, gang_binding.members = gang_binding.members, []
+        """Undo a start of which nothing was bound yet; the members wait again, with those that wait for the start."""
+        bindings: list[BindingCycle] = []
+        for each in (gang_binding, *self.recovery.gathering(gang_binding.key, after=gang_binding)):
+            bindings += each.members
+            each.members = []
         back = [binding for binding in bindings if self._placing.undo(binding, turn)]
         gang: Unit | None = None
         for binding in back:

@@ -15,7 +15,7 @@ from moorage.core.queueusage import UsageRecord, UsageTerms
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
-from moorage.engine.lifecycle import BACKOFF, BINDING
+from moorage.engine.lifecycle import BACKOFF, BINDING, READY
 from moorage.engine.roomparts import Order
 from moorage.engine.sharedroom import Kind, RoomRound
 from moorage.engine.sharing import Sharing
@@ -174,7 +174,9 @@ class MakingRoom:
 
     def _underway(self, binding: BindingCycle) -> bool:
         """Whether a pod of a queue will soon be on its node, or will not."""
-        return binding.entry.state is BINDING and self._state.queues.governs(binding.entry.pod.template)
+        state, gang = binding.entry.state, binding.gang
+        ordered = state is BINDING or (state is READY and gang is not None and gang.recorder is not None)
+        return ordered and self._state.queues.governs(binding.entry.pod.template)
 
     def _arrived(self) -> bool:
         """Whether a pod has reached its node since, or not, that was spared while it was on its way."""

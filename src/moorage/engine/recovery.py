@@ -90,9 +90,11 @@ class Recovery:
         if len(gang_binding.members) == len(lasting(self._state, gang_binding.key)):
             self._starting.add(gang_binding.key)
 
-    def gathers(self, key: GangKey) -> bool:
-        """Whether members of a gang have a node but are not being bound yet; members that come later wait for them."""
-        return any(each.members and not each.begun for each in self._gang_bindings.get(key, ()))
+    def gathering(self, key: GangKey, after: GangBinding | None = None) -> list[GangBinding]:
+        """Members of a gang that have a node but are not being bound yet, in order: all, or those after some."""
+        known = self._gang_bindings.get(key, [])
+        first = known.index(after) + 1 if after in known else 0
+        return [each for each in known[first:] if each.members and not each.begun]
 
     def recorded_on(self, key: GangKey, uid: str) -> None:
         """The record of a start is being written on this member; the watch may show it later."""
