@@ -20,6 +20,7 @@ from moorage.framework.plugin import Plugin, Point, Reads
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
+from moorage.plugins.fair_share import FairShareArgs
 from moorage.testing import make_pod
 from tests.queues.reference import ENDLESS, Reference, RefJob, RefQueue
 from tests.queues.reference_rounds import make_room
@@ -41,9 +42,12 @@ class ByName(Plugin):
 
 
 def profiles() -> Sequence[Profile]:
-    """The default profile, which takes the first node that fits."""
+    """The default profile, which takes the first node that fits. What is left of a gang stays: the reference knows no
+    time after which it would be evicted.
+    """
     score = PluginSet(enabled=(EnabledPlugin("ByName"),), disabled=("*",))
-    written = ProfileConfiguration(points={Point.SCORE: score})
+    arguments = {"FairShare": FairShareArgs(stale_gang_seconds=-1.0)}
+    written = ProfileConfiguration(points={Point.SCORE: score}, args=arguments)
     return build_profiles(Configuration(profiles=(written,)), Registry([*BUILTIN, ByName]))
 
 

@@ -33,6 +33,16 @@ def test_no_share_is_taken_back_before_a_gang_that_starts_has_its_pods() -> None
     told(1276)
 
 
+def test_units_that_back_off_are_tried_in_the_order_of_their_queues() -> None:
+    """If there is nothing else to try: the first to fail is not the first to get a new node."""
+    told(1351)
+
+
+def test_what_is_left_of_a_gang_stays() -> None:
+    """A share was taken back from one node, and a member on another one was left alone."""
+    told(1392)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

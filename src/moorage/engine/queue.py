@@ -215,8 +215,7 @@ class SchedulingQueue:
         again = unit.since_s == now and any(entry.attempts > 1 for entry in unit.members.values())
         unit.hasty = unit.hasty + 1 if again else 0
         unit.since_s, unit.pauses = now, 0
-        unit.failed_by_error = error
-        unit.rejected_by = rejected_by
+        unit.failed_by_error, unit.rejected_by = error, rejected_by
         unit.skip_backoff = pending and unit.hasty < _HASTY_ATTEMPTS
         if error:
             unit.errors += 1
@@ -349,10 +348,9 @@ class SchedulingQueue:
     def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
         """Wake the units that one of these plugins rejected and that the change may help."""
         for name in plugins:
-            waiting = self._by_plugin.get(name)
-            if waiting:
-                for unit in [each for each in waiting.values() if self.helps(name, each, change)]:
-                    self._wake(unit, now, change.label)
+            waiting = self._by_plugin.get(name, {}).values()
+            for unit in [each for each in waiting if self.helps(name, each, change)]:
+                self._wake(unit, now, change.label)
 
     def wake(self, unit: Unit, now: float) -> None:
         """Wake an unschedulable or gated unit, whatever rejected it."""
@@ -466,8 +464,7 @@ class SchedulingQueue:
             self._hold(unit, gate, now)
             return
         for pod in unit.members.values():
-            if pod.ready_s is None:
-                pod.ready_s = now
+            pod.ready_s = now if pod.ready_s is None else pod.ready_s
         if unit.backoff_until_s > now and not unit.skip_backoff:
             _count(self.arrivals.backoff, len(unit.members), why)
             self._back_off(unit, now, why)
@@ -525,9 +522,8 @@ class SchedulingQueue:
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
         if listed is not None:
             for name in unit.rejected_by:
-                waiting = self._by_plugin[name]
-                waiting.pop(uid, None)
-                if not waiting:
+                self._by_plugin[name].pop(uid, None)
+                if not self._by_plugin[name]:
                     del self._by_plugin[name]
 
     def _pop_active(self, now: float) -> Unit | None:
@@ -558,10 +554,20 @@ class SchedulingQueue:
         return shared.pop()
 
     def _pop_backing_off(self, now: float) -> Unit | None:
-        """With nothing active, the first pod in backoff that did not fail by error."""
+        """With nothing active, the first pod in backoff that did not fail by error; with one of a queue, all of these
+        are tried, in the order of queues.
+        """
         while self._backing_off:
             _, key, ticket, unit = heappop(self._backing_off)
             if unit.ticket != ticket:
+                continue
+            if self.shared is not None and self.shared.governs(unit.pod):
+                for each in [unit, *(item[3] for item in self._backing_off if not _stale(item))]:
+                    if self.shared.governs(each.pod):
+                        _count(self.arrivals.active, len(each.members), HASTY)
+                        self._push_active(each, now, HASTY)
+                if (first := self._pop_active(now)) is not None:
+                    return first
                 continue
             _count(self.arrivals.active, len(unit.members), HASTY)
             namespace = unit.pod.template.namespace
@@ -584,9 +590,8 @@ def _stale(item: Timed) -> bool:
 
 def _differs(before: Pod, after: Pod) -> bool:
     """Whether something changed that could let the pod fit now (not merely its status)."""
-    if before.template is not after.template and before.template != after.template:
-        return True
-    return before.gates != after.gates or before.requests != after.requests
+    same = before.template is after.template or before.template == after.template
+    return not same or before.gates != after.gates or before.requests != after.requests
 
 
 def _is_patient(unit: Unit) -> bool:

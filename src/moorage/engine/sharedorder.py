@@ -15,6 +15,9 @@ class SharedOrder(Protocol):
     def takes(self, unit: Unit) -> bool:
         """Add a unit; False if it belongs to no queue, or the queue of units orders it."""
 
+    def governs(self, pod: Pod) -> bool:
+        """Whether a pod belongs to a queue."""
+
     def peek(self) -> tuple[Any, ...] | None:
         """The key of the unit that comes next among them."""
 
