@@ -170,6 +170,20 @@ def test_cells_that_are_no_numbers(tmp_path: Path) -> None:
     ]
 
 
+def test_cells_that_no_pod_can_have(tmp_path: Path) -> None:
+    """Numbers that the API would refuse are refused where they stand, not when the first pod is made of them."""
+    columns = {"pods": {"cpu": "cpu_milli", "memory": "memory_mib", "priority": "gpu_spec"}}
+    path = write_experiment(tmp_path, trace_document(inputs=[{"name": "x", "trace": {**TRACE, "columns": columns}}]))
+    header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,scheduled_time,deletion_time"
+    (tmp_path / "pods.csv").write_text(f"{header}\na,-1,1,0,0,0,0,0,0\nb,1,-1Gi,0,0,0,0,0,0\nc,1,1,0,0,3e9,0,0,0\n")
+    lines = [str(problem) for problem in read_experiment(path.read_bytes(), str(path), REGISTRY).problems]
+    assert [line.partition("pods.csv:")[2] for line in lines] == [
+        '2: cpu_milli: "-1": must not be negative',
+        '3: memory_mib: "-1Gi": must not be negative',
+        '4: gpu_spec: "3e9": must be a number from 0 to 2147483647',
+    ]
+
+
 def test_a_load_of_pods_that_ask_for_nothing_ends(tmp_path: Path) -> None:
     """They come once, as they never make a load."""
     trace = {**TRACE, "order": "shuffled", "load": 1}

@@ -18,6 +18,7 @@ from moorage.sim.experiments.traceobjects import node_object, pod_object
 from moorage.sim.experiments.traces import Trace, TraceError, TracePod, read_trace
 from moorage.sim.inputs import ClusterInput, read_cluster
 from moorage.sim.whatif import on_top
+from moorage.wire.errors import WireError
 from moorage.wire.kinds import Kind, pod_kind
 from moorage.wire.manifests import Manifests, manifests_of, parse_manifests
 from moorage.wire.problems import Problem
@@ -99,7 +100,7 @@ def _from_trace(
 
 
 def _trace_arrivals(trace: Trace, settings: Mapping[str, Any], seed: int, split: tuple[int, int]) -> Iterator[Arrival]:
-    templates = _Templates(settings["gpu_requests"])
+    templates = _Templates(settings["gpu_requests"], settings["files"]["pods"])
     recorded, speed = settings["order"] == RECORDED, settings.get("speed") or 1.0
     interval_s = settings.get("interval_s") or _DEFAULT_INTERVAL_S
     first_s = min((pod.created_s for pod in trace.pods), default=0.0)
@@ -161,19 +162,26 @@ def _cpu_milli(pod: TracePod) -> int:
 
 
 class _Templates:
-    """Pods of which those that look alike share their template."""
+    """Pods of which those that look alike share their template; `file` is what messages call the file."""
 
-    def __init__(self, convention: str) -> None:
+    def __init__(self, convention: str, file: str) -> None:
         self._convention = convention
+        self._file = file
         self._kind = pod_kind(TemplateTable())
         self._models: dict[tuple[Any, ...], Pod] = {}
 
     def pod(self, line: TracePod, number: int) -> Pod:
         model = self._models.get(line.kind)
         if model is None:
-            model = self._models[line.kind] = self._kind.from_builtin(pod_object(line, self._convention))
+            model = self._models[line.kind] = self._made(line)
         name = f"{line.name}-{number}"
         return replace(model, uid=name, name=name)
+
+    def _made(self, line: TracePod) -> Pod:
+        try:
+            return self._kind.from_builtin(pod_object(line, self._convention))
+        except WireError as error:
+            raise TraceError([Problem(self._file, "", line.name, f"no pod can be made of it: {error.problem}")]) from None
 
 
 # --- generators ---

@@ -44,6 +44,8 @@ _MOST_BYTES = 1 << 30
 """Of a file that is compressed."""
 _MOST_ROWS = 2_000_000
 _LARGEST = 1 << 53
+_HIGHEST = 1 << 31
+"""More than the priority of any pod."""
 _WHOLE = 1000
 
 
@@ -141,7 +143,7 @@ class _Cells:
         column = self._columns.get(field)
         return ((self._cells.get(column) or "").strip() if column is not None else "") or default
 
-    def number(self, field: str, default: float = 0) -> float:
+    def number(self, field: str, default: float = 0, most: int = _LARGEST) -> float:
         text = self.text(field)
         if not text:
             return default
@@ -149,8 +151,9 @@ class _Cells:
             value = float(text)
         except ValueError:
             value = -1.0
-        if not 0 <= value < _LARGEST:  # not a number, neither
-            raise _CellError(self._columns[field], text, "must be a number, 0 or more")
+        if not 0 <= value < most:  # not a number, neither
+            said = "must be a number, 0 or more" if most == _LARGEST else f"must be a number from 0 to {most - 1}"
+            raise _CellError(self._columns[field], text, said)
         return value
 
     def amount(self, resource: str, quantity: str, units: str, unit: int) -> int:
@@ -159,9 +162,12 @@ class _Cells:
         if not text:
             return round(self.number(units) * unit)
         try:
-            return amount(resource, text)
+            found = amount(resource, text)
         except QuantityError as error:
             raise _CellError(self._columns[quantity], text, str(error)) from None
+        if found < 0:
+            raise _CellError(self._columns[quantity], text, "must not be negative")
+        return found
 
 
 class _CellError(ValueError):
@@ -191,7 +197,7 @@ def _pod(cells: _Cells) -> TracePod:
         cells.text("name"),
         cells.text("namespace", "default"),
         cells.text("queue"),
-        int(cells.number("priority")),
+        int(cells.number("priority", most=_HIGHEST)),
         cells.amount(CPU, "cpu", "cpuMilli", 1),
         cells.amount(MEMORY, "memory", "memoryMib", _MIB),
         gpus,
