@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import ObjectSeen, PodSeen, TrialRefused
+from moorage.core.events import ObjectGone, ObjectSeen, PodSeen, TrialRefused
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import NAMESPACE, Namespace
 from moorage.core.selectors import selector_from_labels
@@ -86,6 +86,32 @@ def test_namespaces_are_selected_by_label_and_followed() -> None:
     play.now += 20
     play.tell(ObjectSeen(NAMESPACE, "old", Namespace("old", FrozenDict({"ring": "first"}))))
     assert play.bound == {"new/a": "n1", "old/b": "n1"}
+
+
+def test_a_namespace_that_changes_sides_disturbs_no_other() -> None:
+    """Whoever makes or labels a namespace sends nobody else's pods back, and has nobody else's tried again."""
+    pods = TrialPods((), selector_from_labels({"ring": "first"}))
+    held = Permitter(lambda cycle: Hold(cycle.now + 1e6))
+    play = TrialPlay(trial(Only("n1"), pods=pods, profile=small_profile(held, Only("n1"))), held)
+    play.tell(ObjectSeen(NAMESPACE, "old", Namespace("old")))
+    play.recall()
+    play.create("old", ["held"])
+    play.create("old", ["large"], cpu="1000")
+    engine = play.engine
+    binding, entry = engine.bindings.get("old/held"), engine.queue.get("old/large")
+    assert binding is not None
+    assert entry is not None
+    before = entry.attempts
+    for _ in range(3):
+        play.now += 20
+        play.tell(ObjectSeen(NAMESPACE, "tenant", Namespace("tenant", FrozenDict({"ring": "first"}))))
+        play.now += 20
+        play.tell(ObjectGone(NAMESPACE, "tenant"))
+    assert engine.bindings.get("old/held") is binding
+    assert entry.attempts == before
+    play.tell(ObjectSeen(NAMESPACE, "old", Namespace("old", FrozenDict({"ring": "first"}))))
+    assert engine.bindings.get("old/held") is not binding
+    assert entry.attempts == before + 1
 
 
 @pytest.mark.parametrize(("percent", "want"), [(0.0, 0), (100.0, 40)], ids=["none", "all"])

@@ -391,7 +391,7 @@ class Engine:
         if kind in QUEUE_KINDS:
             self._rooms.follow(turn.now)
         if kind == NAMESPACE and self._context.sides.on:
-            self._reconfiguration.namespaces_changed(turn)
+            self._reconfiguration.namespace_changed(key, turn)
         if kind == PROVISIONING_REQUEST:
             self.gangs.provisioning.changed(before, after, turn.now)
         if kind == RESOURCE_CLAIM and before is None and after.owner is not None:

@@ -381,7 +381,11 @@ class SchedulingQueue:
             heap.clear()  # keys of two orders cannot be compared
         self.pacing.clear()
         single = (entry.unit for entry in self._pods.values() if entry.unit.gang is None)
-        for unit in [*single, *self._gangs.values()]:
+        self.enter_again([*single, *self._gangs.values()], now)
+
+    def enter_again(self, units: Iterable[Unit], now: float) -> None:
+        """Other plugins decide on these units: put those that wait where they belong, whatever rejected them."""
+        for unit in units:
             if unit.state in WAITING:
                 self._wake(unit, now, FORCED)
 

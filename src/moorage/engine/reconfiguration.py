@@ -84,45 +84,54 @@ class Reconfiguration:
         if sides.review(self._queue.entries(), turn.now):
             self._switch(lambda: sides.conclude(self._queue.entries(), turn.now), turn)
 
-    def namespaces_changed(self, turn: Turn) -> None:
-        """Other namespaces may be selected."""
-        if self._sides.selects_others():
-            self._switch(self._sides.look_again, turn)
+    def namespace_changed(self, name: str, turn: Turn) -> None:
+        """A namespace may be selected now, or not any more; only its own pods notice."""
+        if self._sides.moved(name):
+            self._switch(lambda: self._sides.move(name), turn, name)
 
-    def _switch(self, change: Callable[[], None], turn: Turn) -> None:
-        """Let a change of sides take effect on everything that waits."""
+    def _switch(self, change: Callable[[], None], turn: Turn, namespace: str | None = None) -> None:
+        """Let a change of sides take effect on everything that waits, or on what waits of a namespace."""
         if not self._sides.runners:  # there is no other side
             change()
             return
-        self._send_back(_OTHER_SIDE, turn)
-        if self._context.asking is not None:  # answers to what was asked so far are about other profiles
-            self._context.asking = self._context.asking.anew()
+        self._send_back(_OTHER_SIDE, turn, namespace)
         change()
-        self._take_up(turn)
+        self._take_up(turn, namespace)
 
     # --- what waits ---
 
-    def _send_back(self, failure: Failure, turn: Turn) -> None:
-        """Undo what is not bound yet."""
+    def _send_back(self, failure: Failure, turn: Turn, namespace: str | None = None) -> None:
+        """Undo what is not bound yet, of all namespaces or of one."""
         bindings, asking = self._context.bindings, self._context.asking
         for binding in bindings.unposted():
-            if bindings.get(binding.entry.pod.uid) is binding:
+            if bindings.get(binding.entry.pod.uid) is binding and namespace in (None, binding.entry.pod.namespace):
                 self._placing.bring_back(binding, failure, turn)
-        for entry in [] if asking is None else asking.entries():
+        asked = [] if asking is None else asking.entries()
+        if asking is None or (namespace is not None and all(entry.pod.namespace != namespace for entry in asked)):
+            return
+        for entry in asked:
             cause = failure.message
             self._queue.requeue(entry.unit, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
+        self._context.asking = asking.anew()  # answers to what was asked so far are about other profiles
 
-    def _take_up(self, turn: Turn) -> None:
-        """Have everything that waits tried again; what no profile is responsible for leaves."""
+    def _take_up(self, turn: Turn, namespace: str | None = None) -> None:
+        """Have everything that waits tried again, or what waits of a namespace; what has no profile any more leaves."""
         context = self._context
-        for entry in [each for each in self._queue.entries() if context.runner_of(each.pod) is None]:
+        for entry in [each for each in self._waiting(namespace) if context.runner_of(each.pod) is None]:
             self._queue.remove(entry.pod.uid, turn.now)
             context.end_nomination(entry.pod.uid)
-        for entry in list(self._queue.entries()):
+        for entry in self._waiting(namespace):
             self._regroup(entry, turn.now)
-        for entry in self._queue.entries() if context.planning is not None else ():
+        for entry in self._waiting(namespace) if context.planning is not None else ():
             self._concern(entry.pod)
-        self._queue.restart(turn.now)
+        if namespace is None:
+            self._queue.restart(turn.now)
+        else:
+            units = {entry.unit.uid: entry.unit for entry in self._waiting(namespace)}
+            self._queue.enter_again(units.values(), turn.now)
+
+    def _waiting(self, namespace: str | None) -> list[QueuedPod]:
+        return [entry for entry in self._queue.entries() if namespace in (None, entry.pod.namespace)]
 
     def _regroup(self, entry: QueuedPod, now: float) -> None:
         """Whether a profile places gangs together may have changed."""

@@ -154,17 +154,19 @@ class Sides:
             return frozenset()
         return frozenset(name for name, namespace in known.items() if selector.matches(namespace.labels))
 
-    def selects_others(self) -> bool:
-        """Whether namespaces were changed so that other pods take part."""
+    def moved(self, namespace: str) -> bool:
+        """Whether a namespace that was changed is selected now and was not, or the other way round."""
         pods = None if self.terms is None else self.terms.pods
-        if pods is None or pods.namespace_selector is None:
+        if pods is None or pods.namespace_selector is None or self._selected is None or not self.on:
             return False
-        return self.on and self._selected is not None and self._select(pods) != self._selected
+        found = self._state.objects.get(NAMESPACE, {}).get(namespace)
+        now = found is not None and pods.namespace_selector.matches(found.labels)
+        return now is not (namespace in self._selected) and namespace not in (pods.namespaces or ())
 
-    def look_again(self) -> None:
-        """Look up namespaces anew."""
+    def move(self, namespace: str) -> None:
+        """Let a namespace change sides."""
         self._covered.clear()
-        self._selected = None
+        self._selected = (self._selected or frozenset()) ^ {namespace}
 
     # --- beginning and end ---
 
@@ -172,7 +174,8 @@ class Sides:
         """Use these terms and their runners from now on; `resume` says what becomes of the trial so far."""
         self.terms, self.runners, self.fallback = terms, dict(runners), fallback
         self.refused = None
-        self.look_again()
+        self._covered.clear()
+        self._selected = None
 
     def resume(self, record: TrialRecord | None, now: float) -> None:
         """Go on with a trial, begin another one, or end it, as terms and record say."""
