@@ -179,9 +179,11 @@ class _Templates:
 
     def _made(self, line: TracePod) -> Pod:
         try:
-            return self._kind.from_builtin(pod_object(line, self._convention))
+            made: Pod = self._kind.from_builtin(pod_object(line, self._convention))
         except WireError as error:
-            raise TraceError([Problem(self._file, "", line.name, f"no pod can be made of it: {error.problem}")]) from None
+            said = f"no pod can be made of it: {error.problem}"
+            raise TraceError([Problem(self._file, "", line.name, said)]) from None
+        return made
 
 
 # --- generators ---
