@@ -375,18 +375,14 @@ class SchedulingQueue:
         unit.backoff_until_s = now + self.backoff.after(unit.errors)
         self._wake(unit, now, FORCED)
 
-    def restart(self, now: float) -> None:
-        """Order and gates have changed: sort in all waiting units anew."""
-        for heap in (self._active, self._postponed, self._backing_off, self._after_error):
-            heap.clear()  # keys of two orders cannot be compared
-        self.pacing.clear()
-        single = (entry.unit for entry in self._pods.values() if entry.unit.gang is None)
-        self.enter_again([*single, *self._gangs.values()], now)
-
-    def enter_again(self, units: Iterable[Unit], now: float) -> None:
-        """Other plugins decide on these units: put those that wait where they belong, whatever rejected them."""
-        for unit in units:
-            if unit.state in WAITING:
+    def restart(self, now: float, namespace: str | None = None) -> None:
+        """Order and gates have changed, or the gates of one namespace: sort in its waiting units anew, or all."""
+        if namespace is None:
+            for heap in (self._active, self._postponed, self._backing_off, self._after_error):
+                heap.clear()  # keys of two orders cannot be compared
+            self.pacing.clear()
+        for unit in [*(each.unit for each in self._pods.values() if each.unit.gang is None), *self._gangs.values()]:
+            if unit.state in WAITING and namespace in (None, unit.pod.template.namespace):
                 self._wake(unit, now, FORCED)
 
     # --- gangs ---

@@ -124,11 +124,7 @@ class Reconfiguration:
             self._regroup(entry, turn.now)
         for entry in self._waiting(namespace) if context.planning is not None else ():
             self._concern(entry.pod)
-        if namespace is None:
-            self._queue.restart(turn.now)
-        else:
-            units = {entry.unit.uid: entry.unit for entry in self._waiting(namespace)}
-            self._queue.enter_again(units.values(), turn.now)
+        self._queue.restart(turn.now, namespace)
 
     def _waiting(self, namespace: str | None) -> list[QueuedPod]:
         return [entry for entry in self._queue.entries() if namespace in (None, entry.pod.namespace)]
