@@ -17,7 +17,7 @@ from moorage.testing.builders import make_node, make_pod
 from moorage.views.chartpage import charts_page
 from moorage.views.pending import reason_of
 from moorage.views.rings import Rings
-from moorage.views.series import MOST_REASONS, OTHER_REASONS
+from moorage.views.series import MOST_REASONS, MOST_RESOURCES, OTHER_REASONS
 from moorage.views.words import Happening, HappeningKind
 from moorage.views.world import QueueEntry, QueueTold, Settled, Told, World
 from tests.dashboard.hours import lived
@@ -72,6 +72,16 @@ def test_requests_of_all_pods_and_of_those_on_nodes() -> None:
     assert [each["name"] for each in found["resources"]] == ["cpu", "memory", GPU]
     assert found["nodes"] == [2] * 7
     assert found["times"][:2] == [T + 1, T + 2]
+
+
+def test_a_node_that_offers_something_else_all_the_time_leaves_little_behind() -> None:
+    """A kubelet may name what it likes, every second; the charts of what others offer stay."""
+    others = ({f"example.com/{number}-{each}": "1" for each in range(9)} for number in range(60))
+    world = world_of(*([NodeSeen(make_node("n3", resources=names))] for names in others))
+    assert len(world.series.rings.gauges()) <= 3 * 2 * MOST_RESOURCES + 10
+    found = charts(world, T + 60)
+    assert [each["name"] for each in found["resources"][:3]] == ["cpu", "memory", GPU]
+    assert of(found, GPU)["capacity"] == [2] * len(found["times"])
 
 
 def test_a_resource_that_no_node_offers_has_no_chart() -> None:

@@ -190,6 +190,11 @@ class Rings:
         for level in self._levels:
             level.merge(name, into)
 
+    def forget(self, name: str) -> None:
+        """Forget a gauge."""
+        for level in self._levels:
+            level.gauges.pop(name, None)
+
     def gauges(self) -> list[str]:
         """The names of all gauges."""
         return list(self._levels[-1].gauges)

@@ -1,8 +1,8 @@
 """How a cluster changes over time: resources, pending pods, binds and evictions, waiting times, cost, leaders.
 
 A world tells what happens, with the time; `tick` measures what is kept anyway, at most once per interval. Nothing here
-looks at all pods. The number of series is bounded: of resources those that nodes offer, of reasons the most frequent
-ones, while the others are added up.
+looks at all pods. The number of series is bounded: of resources some that nodes offer or have offered last, of reasons
+the most frequent ones, while the others are added up.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ WAITED = "waited "
 NODES, PODS = "nodes", "pods"
 
 MOST_RESOURCES = 8
+"""That nodes offer at a time; as many again are remembered."""
 MOST_REASONS = 10
 MOST_LEADERS = 500
 MINUTE_S = 60.0
@@ -74,6 +75,8 @@ class Series:
         self._costs = costs
         self._last_seen: dict[str, float] = {}
         """When pods last waited for each reason that has a gauge."""
+        self._offered: dict[str, None] = {}
+        """The resources that have gauges; those that nodes have offered last come last."""
 
     # --- what happens ---
 
@@ -131,7 +134,9 @@ class Series:
         yield PODS, state.pod_count
         offered, taken = resources.allocatable.sum(axis=1).tolist(), resources.requested.sum(axis=1).tolist()
         shown = [column for column, name in enumerate(resources.names) if offered[column] and is_charted(name)]
-        for column in shown[:MOST_RESOURCES]:
+        shown = shown[:MOST_RESOURCES]
+        self._remember([resources.names[column] for column in shown])
+        for column in shown:
             name = resources.names[column]
             yield CAPACITY + name, offered[column]
             yield ALLOCATED + name, taken[column]
@@ -141,6 +146,17 @@ class Series:
         if kinds.any():
             yield SPOT_CPU, int(resources.requested[CPU_COLUMN][kinds == Capacity.SPOT].sum())
         yield from self._cost(self._costs.now())
+
+    def _remember(self, names: list[str]) -> None:
+        """These are offered; what was offered longest ago is forgotten where there are too many."""
+        for name in names:
+            self._offered.pop(name, None)
+            self._offered[name] = None
+        while len(self._offered) > 2 * MOST_RESOURCES:
+            oldest = next(iter(self._offered))
+            del self._offered[oldest]
+            for prefix in (CAPACITY, ALLOCATED, REQUESTED):
+                self.rings.forget(prefix + oldest)
 
     def _cost(self, cost: HourlyCost | None) -> Iterator[tuple[str, float]]:
         if cost is not None:
