@@ -79,6 +79,11 @@ def test_a_node_that_offers_something_else_all_the_time_leaves_little_behind() -
     others = ({f"example.com/{number}-{each}": "1" for each in range(9)} for number in range(60))
     world = world_of(*([NodeSeen(make_node("n3", resources=names))] for names in others))
     assert len(world.series.rings.gauges()) <= 3 * 2 * MOST_RESOURCES + 10
+    for number in range(9):  # of a journal, each process that begins makes a world of its own
+        after = World(reading_of().profiles, answers_to_all=True, rings=world.series.rings)
+        after.tell([*NODES, NodeSeen(make_node("n3", resources={f"example.com/{number}": "1"}))], T + 60)
+        after.series.measure(T + 60)
+    assert len(world.series.rings.gauges()) <= 3 * 2 * MOST_RESOURCES + 10
     found = charts(world, T + 60)
     assert [each["name"] for each in found["resources"][:3]] == ["cpu", "memory", GPU]
     assert of(found, GPU)["capacity"] == [2] * len(found["times"])

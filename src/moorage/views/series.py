@@ -7,6 +7,7 @@ the most frequent ones, while the others are added up.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
@@ -73,9 +74,11 @@ class Series:
         self._state = state
         self._types = types
         self._costs = costs
-        self._last_seen: dict[str, float] = {}
+        # The rings may have been another world's before.
+        self._last_seen = dict.fromkeys(_named(rings, WAITING), -math.inf)
         """When pods last waited for each reason that has a gauge."""
-        self._offered: dict[str, None] = {}
+        self._last_seen.pop(OTHER_REASONS, None)
+        self._offered = dict.fromkeys(_named(rings, CAPACITY))
         """The resources that have gauges; those that nodes have offered last come last."""
 
     # --- what happens ---
@@ -177,6 +180,10 @@ class Series:
         others = self.pending.reasons.total() - sum(frequent.values())
         if others or WAITING + OTHER_REASONS in self.rings.gauges():
             yield WAITING + OTHER_REASONS, others
+
+
+def _named(rings: Rings, prefix: str) -> list[str]:
+    return [name.removeprefix(prefix) for name in rings.gauges() if name.startswith(prefix)]
 
 
 def is_charted(name: str) -> bool:
