@@ -215,6 +215,20 @@ def test_moves_know_how_far_back_they_reach() -> None:
     assert not moves.reaches(numbers[0])
 
 
+def test_large_pods_that_are_gone_do_not_stay_in_the_log() -> None:
+    """Bytes count, not only numbers; what was dropped is known to be."""
+    large = [make_pod(f"p{number}", annotations={"a": f"{number}" * 10_000}) for number in range(9)]
+    moves = MoveLog(kept_bytes=3 * large[0].template.size)
+    for pod in large:
+        moves.note(pod, came=True)
+        moves.note(pod, came=False)
+    assert [move.pod.name for move in moves.after(0)] == ["p8", "p8", "p7"]
+    assert (moves.reaches(14), moves.reaches(15)) == (False, True)
+    alone = MoveLog(kept_bytes=1)
+    alone.note(large[0], came=True)
+    assert len(alone.after(0)) == 1
+
+
 # --- which plugin it is due to ---
 
 

@@ -25,6 +25,8 @@ from moorage.engine.shadowing.comparing import compared
 from moorage.engine.shadowing.verdicts import Finding, ShadowVerdict
 
 KEPT_MOVES = 4096
+KEPT_BYTES = 32 << 20
+"""Of the pods of these moves: a pod may be large, and is kept here after it is gone."""
 NEIGHBOURS = 256
 """How many binds before and after a decision are looked at."""
 _AGREE = (ShadowVerdict.SAME, ShadowVerdict.TIE)
@@ -46,10 +48,12 @@ class SeenMove:
 class MoveLog:
     """The latest moves of all pods, and how to go back to a moment between them."""
 
-    def __init__(self, kept: int = KEPT_MOVES) -> None:
-        self._moves: deque[SeenMove] = deque(maxlen=kept)
+    def __init__(self, kept: int = KEPT_MOVES, kept_bytes: int = KEPT_BYTES) -> None:
+        self._moves: deque[SeenMove] = deque()
+        self._kept, self._kept_bytes = kept, kept_bytes
+        self._bytes = 0
         self._first = 0
-        """MoveLog with smaller numbers may have been dropped."""
+        """Moves with smaller numbers may have been dropped."""
         self.number = 0
 
     def step(self) -> int:
@@ -59,9 +63,12 @@ class MoveLog:
 
     def note(self, pod: Pod, *, came: bool, since: int = 0) -> int:
         """A pod came or left; returns the number of the moment."""
-        if len(self._moves) == self._moves.maxlen:
-            self._first = self._moves[0].number + 1
         self._moves.append(SeenMove(self.step(), pod, came, since))
+        self._bytes += pod.template.size
+        while len(self._moves) > self._kept or (self._bytes > self._kept_bytes and len(self._moves) > 1):
+            dropped = self._moves.popleft()
+            self._bytes -= dropped.pod.template.size
+            self._first = dropped.number + 1
         return self.number
 
     def reaches(self, number: int) -> bool:
