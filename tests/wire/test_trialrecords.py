@@ -40,6 +40,8 @@ FOREIGN = {
     "an unknown class": json.dumps({**GOOD, "trial": {"waits": [[MOST_CLASSES + 1, 1]]}}),
     "a class twice": json.dumps({**GOOD, "trial": {"waits": [[1, 1], [1, 1]]}}),
     "too long": json.dumps({**GOOD, "message": "m" * MOST_CHARS}),
+    "a name that no trial may have": json.dumps({**GOOD, "name": "n" * 64}),
+    "a digest of something else": json.dumps({**GOOD, "digest": "d" * 37}),
     "half a character": '{"name":"\\ud800","digest":"d","phase":"Running"}',
 }
 

@@ -25,6 +25,8 @@ _PARTS = 1_000_000
 """How finely workloads are divided."""
 _SALT = 0x7E1A1
 """So that the share of a trial has nothing to do with how ties are broken."""
+MOST_NAME = 63
+"""Characters of the name of a trial."""
 MOST_MESSAGE = 512
 """Characters of a message that are kept."""
 

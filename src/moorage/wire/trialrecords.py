@@ -10,12 +10,23 @@ import math
 
 import msgspec
 
-from moorage.core.trials import MOST_CLASSES, MOST_MESSAGE, SideCounts, TrialEnd, TrialPhase, TrialRecord, TrialVerdict
+from moorage.core.trials import (
+    MOST_CLASSES,
+    MOST_MESSAGE,
+    MOST_NAME,
+    SideCounts,
+    TrialEnd,
+    TrialPhase,
+    TrialRecord,
+    TrialVerdict,
+)
 from moorage.wire.errors import REFUSALS
 
 TRIAL_ANNOTATION = "moorage.dev/trial"
 MOST_CHARS = 16_384
 """Twice as long as the longest that we write."""
+_MOST_DIGEST = 36
+"""As long as a UUID is."""
 _LARGEST = 1 << 53
 
 
@@ -71,6 +82,8 @@ def trial_record(text: str) -> TrialRecord | None:
     try:
         said = _decode(text)
     except (*REFUSALS, ValueError):
+        return None
+    if len(said.name) > MOST_NAME or len(said.digest) > _MOST_DIGEST:
         return None
     sides = (said.control, said.trial)
     times = (said.ran_seconds, said.began_seconds)

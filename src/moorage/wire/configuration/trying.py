@@ -14,6 +14,7 @@ import msgspec
 from pydantic import Field
 
 from moorage.core.selectors import EVERYTHING, Selector
+from moorage.core.trials import MOST_NAME
 from moorage.framework.arguments import Seconds
 from moorage.framework.configuration import Configuration, ProfileConfiguration
 from moorage.framework.profiles import Profile, ProfileError, build_profile
@@ -31,8 +32,7 @@ from moorage.wire.problems import ABSENT
 from moorage.wire.selectors import LabelSelectorWire, label_selector
 
 _ENDS = tuple(end.value for end in AtEnd)
-_MOST_NAME = 63
-_MOST_NAMESPACES = 1000
+MOST_NAMESPACES = 1000
 
 
 class LimitShape(Shape):
@@ -97,8 +97,8 @@ def trial_of(
     duration_s = positive(shape.duration, "duration", findings)
     if duration_s is None and not findings.touches("duration"):
         findings.problem("duration", ABSENT, "required; write for how long it runs, such as 2h")
-    if not 0 < len(shape.name) <= _MOST_NAME:
-        findings.problem("name", shape.name, f"must have 1 to {_MOST_NAME} characters")
+    if not 0 < len(shape.name) <= MOST_NAME:
+        findings.problem("name", shape.name, f"must have 1 to {MOST_NAME} characters")
     profiles = _profiles(shape, control[0], registry, findings, beside)
     built = _built(profiles, control, registry, findings)
     at_end = _at_end(shape.at_end, findings)
@@ -121,8 +121,8 @@ def _pods(shape: TrialPodsShape | None, findings: Findings) -> TrialPods:
     percent = 100.0 if shape.workload_percent is None else shape.workload_percent
     if not 0 <= percent <= 100:
         findings.problem("pods.workloadPercent", percent, "must be from 0 to 100")
-    if len(names or ()) > _MOST_NAMESPACES:
-        message = f"must not name more than {_MOST_NAMESPACES}; select them by label"
+    if len(names or ()) > MOST_NAMESPACES:
+        message = f"must not name more than {MOST_NAMESPACES}; select them by label"
         findings.problem("pods.namespaces", len(names or ()), message)
     if percent == 0 or (not names and selector is None and names is not None):
         findings.notice("pods", ABSENT, "no pod takes part in the trial")
