@@ -45,7 +45,7 @@ def rows(state: ClusterState) -> list[int]:
 def asked(answers: DeviceAnswers, state: ClusterState, *claims: ResourceClaim) -> list[int]:
     found = answers.get(state, claims, np.array(rows(state), dtype=np.intp), lambda search: search.run(1 << 20))
     assert found is not None
-    answer: list[int] = found[0].tolist()
+    answer: list[int] = found.tolist()
     return answer
 
 

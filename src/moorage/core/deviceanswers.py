@@ -19,16 +19,20 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.core.devicefit import SearchTimeoutError
 from moorage.core.deviceindex import DEVICE_CLASS
-from moorage.core.deviceviews import DeviceViews
 from moorage.core.podclaims import preference
 from moorage.core.state import ClusterState
 
+ANSWERS, POINTS = 0, 1
+"""What is kept of each view."""
 NOT_KNOWN, FITS, NONE, INVALID = -1, 0, 1, 2
 """An answer: there are devices for all claims, there are not, or there are not and slices contradict each other."""
 _KEPT_SHAPES = 64
 """Of how many sorts of claims answers are kept."""
 _KEPT_PICKS = 16_384
 """Of how many searches it is kept which devices they found; the sort of claims that was seen longest ago goes first."""
+
+_ONE_BY_ONE = 16
+"""Up to this many changed views are looked at one by one, more with all rows."""
 
 _Asked = Sequence[tuple[object, object]]
 Finish = Callable[[Search], bool | None]
@@ -47,36 +51,49 @@ class DeviceAnswers:
         self._state: ClusterState | None = None
         self._views: Ints = np.zeros(0, dtype=np.int64)
         """Row -> its view, int64[capacity]."""
+        self._laid_out = 0
+        """Differs whenever `_views` does."""
         self._nodes_at = self._names_at = 0
 
-    def get(self, state: ClusterState, claims: Sequence[ResourceClaim], rows: Rows, finish: Finish) -> Ints | None:
-        """The answers about rows for claims that need devices, int64[2, n]: which, and the points for alternatives.
+    def get(
+        self, state: ClusterState, claims: Sequence[ResourceClaim], rows: Rows, finish: Finish, line: int = ANSWERS
+    ) -> Ints | None:
+        """The answers about rows for claims that need devices, or the points for alternatives, int64[n].
 
         None if a search has not ended.
         """
-        views = self._views_of(state, rows)
+        self._follow(state)
         column = self._column(state, claims)
-        column.catch_up(state.devices.views)
-        found = column.values.take(views, axis=1)
-        missing = np.flatnonzero(found[0] == NOT_KNOWN)
+        column.catch_up(state, self._views, self._laid_out)
+        missing = (state.pick(column.by_row[ANSWERS], rows) == NOT_KNOWN).nonzero()[0]
         if len(missing):
-            for view in dict.fromkeys(views[missing].tolist()):
-                if view in column.timeouts:
-                    raise SearchTimeoutError(column.timeouts[view])
-                search = column.begun.pop(view, None) or search_on(state, view, claims)
-                try:
-                    fits = finish(search)
-                except SearchTimeoutError as error:
-                    column.timeouts[view] = str(error)
-                    raise
-                if fits is None:
-                    column.begun[view] = search
+            here = rows[missing]
+            views = self._views[here]
+            for view in dict.fromkeys(views.tolist()):
+                if not column.knows(view) and not self._look(column, state, view, claims, finish):
                     return None
-                column.values[:, view] = _answer(search, claims, fits=fits)
-                if fits:
-                    self._keep(column, view, search)
-            found[:, missing] = column.values[:, views[missing]]
-        return found
+            column.by_row[:, here] = column.values[:, views]
+        return state.pick(column.by_row[line], rows).copy()
+
+    def _look(
+        self, column: _Column, state: ClusterState, view: int, claims: Sequence[ResourceClaim], finish: Finish
+    ) -> bool:
+        """Find out about a view; whether the search has ended."""
+        if view in column.timeouts:
+            raise SearchTimeoutError(column.timeouts[view])
+        search = column.begun.pop(view, None) or search_on(state, view, claims)
+        try:
+            fits = finish(search)
+        except SearchTimeoutError as error:
+            column.timeouts[view] = str(error)
+            raise
+        if fits is None:
+            column.begun[view] = search
+            return False
+        column.values[:, view] = _answer(search, claims, fits=fits)
+        if fits:
+            self._keep(column, view, search)
+        return True
 
     def _keep(self, column: _Column, view: int, search: Search) -> None:
         """Keep what a search found, with the answer: it is forgotten with that, and with its column."""
@@ -93,26 +110,31 @@ class DeviceAnswers:
 
     def picks(self, state: ClusterState, claims: Sequence[ResourceClaim], row: int) -> tuple[Pick, ...] | None:
         """The devices that `get` has found on a row; None if they are not known any more."""
-        (view,) = self._views_of(state, np.array([row], dtype=np.intp)).tolist()
+        self._follow(state)
         column = self._column(state, claims)
-        column.catch_up(state.devices.views)
-        return column.picks.get(view)
+        column.catch_up(state, self._views, self._laid_out)
+        return column.picks.get(self._views.item(row))
 
-    def _views_of(self, state: ClusterState, rows: Rows) -> Ints:
+    def _follow(self, state: ClusterState) -> None:
+        """Bring the views of rows up to date."""
         views = state.devices.views
         changed = names = None
         if state is self._state and len(self._views) == state.capacity:
+            if self._nodes_at == state.node_log.position and self._names_at == views.node_log.position:
+                return
             changed, names = state.node_log.since(self._nodes_at), views.node_log.since(self._names_at)
         if changed is None or names is None:
             self._state, self._views = state, np.zeros(state.capacity, dtype=np.int64)
+            self._laid_out += 1
             changed, names = state.rows().tolist(), []
-        if changed or names:
-            named = (row for row in map(state.row_of, names) if row is not None)
-            for row in dict.fromkeys((*changed, *named)):
-                if state.alive[row]:
-                    self._views[row] = views.view(state.node(row))
+        named = (row for row in map(state.row_of, names) if row is not None)
+        for row in dict.fromkeys((*changed, *named)):
+            if state.alive[row]:
+                view = views.view(state.node(row))
+                if view != self._views.item(row):
+                    self._views[row] = view
+                    self._laid_out += 1
         self._nodes_at, self._names_at = state.node_log.position, views.node_log.position
-        return state.pick(self._views, rows)
 
     def _column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:
         """The answers for what claims ask for. An attempt asks twice about the same claims, and hashing takes long."""
@@ -138,12 +160,14 @@ class DeviceAnswers:
 class _Column:
     """The answers for claims that ask for the same."""
 
-    __slots__ = ("_position", "begun", "picks", "timeouts", "values")
+    __slots__ = ("_laid_out", "_position", "begun", "by_row", "picks", "timeouts", "values")
 
     def __init__(self) -> None:
-        self.values: Ints = np.zeros((2, 0), dtype=np.int64)
-        """Answers and points by view, int64[2, views]."""
-        self._position = -1
+        self.values: Ints = np.full((2, 1), NOT_KNOWN, dtype=np.int64)
+        """Answers and points by view, int64[2, views or more]."""
+        self.by_row: Ints = self.values
+        """The same by row, int64[2, capacity]; `NOT_KNOWN` also where only `values` has it."""
+        self._position = self._laid_out = -1
         self.begun: dict[int, Search] = {}
         """Searches that did not end, by view."""
         self.timeouts: dict[int, str] = {}
@@ -151,8 +175,15 @@ class _Column:
         self.picks: dict[int, tuple[Pick, ...]] = {}
         """Which devices were found, by view, as far as they are kept."""
 
-    def catch_up(self, views: DeviceViews) -> None:
-        """Forget the answers about views that have changed."""
+    def knows(self, view: int) -> bool:
+        """Whether there is an answer about a view."""
+        return self.values.item(ANSWERS, view) != NOT_KNOWN
+
+    def catch_up(self, state: ClusterState, laid: Ints, laid_out: int) -> None:
+        """Forget the answers about views that have changed; `laid` has the views of rows, as of `laid_out`."""
+        views = state.devices.views
+        if self._position == views.log.position and self._laid_out == laid_out:
+            return
         if views.height > self.values.shape[1]:
             more = max(views.height, 2 * self.values.shape[1]) - self.values.shape[1]
             self.values = np.pad(self.values, ((0, 0), (0, more)), constant_values=NOT_KNOWN)
@@ -162,14 +193,24 @@ class _Column:
             self.begun.clear()
             self.timeouts.clear()
             self.picks.clear()
-        elif changed:
-            self.values[0, changed] = NOT_KNOWN
-            for view in changed:
-                self.picks.pop(view, None)
-            for view in changed if self.begun or self.timeouts else ():
-                self.begun.pop(view, None)
-                self.timeouts.pop(view, None)
+        else:
+            self._forget(changed)
         self._position = views.log.position
+        if changed is None or self._laid_out != laid_out or len(changed) > _ONE_BY_ONE:
+            self.by_row, self._laid_out = self.values.take(laid, axis=1), laid_out
+        else:
+            for view in changed:
+                nodes = views.nodes_with(view)
+                row = state.row_of(next(iter(nodes))) if len(nodes) == 1 else None
+                self.by_row[ANSWERS, laid == view if row is None else row] = NOT_KNOWN
+
+    def _forget(self, changed: Sequence[int]) -> None:
+        for view in changed:
+            self.values[ANSWERS, view] = NOT_KNOWN
+            self.picks.pop(view, None)
+        for view in changed if self.begun or self.timeouts else ():
+            self.begun.pop(view, None)
+            self.timeouts.pop(view, None)
 
 
 def search_on(state: ClusterState, view: int, claims: Sequence[ResourceClaim]) -> Search:

@@ -200,6 +200,11 @@ class DeviceViews:
         name = next(iter(self._views[view].nodes))
         return Node(name, labels=self._seen[name][0])
 
+    def nodes_with(self, view: int) -> Collection[str]:
+        """The nodes that have this view, as far as they were asked about."""
+        found = self._views.get(view)
+        return () if found is None else found.nodes
+
     @property
     def height(self) -> int:
         """One more than the highest number of a view."""

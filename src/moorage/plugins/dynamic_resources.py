@@ -23,7 +23,7 @@ from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
 from moorage.core.commands import Command, PodRef, RecordEvent
-from moorage.core.deviceanswers import DeviceAnswers
+from moorage.core.deviceanswers import ANSWERS, POINTS, DeviceAnswers
 from moorage.core.devicecounts import FAILURE, SUCCESS, TIMEOUT, DeviceCounts, DriverWait
 from moorage.core.devicediagnosis import diagnose
 from moorage.core.devicefit import AllocationError, DeviceFit, SearchTimeoutError
@@ -200,7 +200,7 @@ class DynamicResources(Plugin):
         if plan is None:
             return None
         try:
-            bits, _ = self._looked(cycle, plan, rows)
+            bits = self._looked(cycle, plan, rows)
             if plan.looks and self._keeps_promises(cycle.state):
                 self._heed_nominated(cycle, plan, rows, bits)
         except AllocationError as error:
@@ -211,18 +211,17 @@ class DynamicResources(Plugin):
             self._mark_in_use(cycle, rows, bits)
         return Rejections(bits, _REASONS) if bits.any() else None
 
-    def _looked(self, cycle: Cycle, plan: _Plan, rows: Rows) -> Ints:
-        """Look for devices, int64[2, n]: the bits of what stands against rows, and points for alternatives."""
-        found: Ints = np.zeros((2, len(rows)), dtype=np.int64)
+    def _looked(self, cycle: Cycle, plan: _Plan, rows: Rows, line: int = ANSWERS) -> Ints:
+        """Look for devices, int64[n]: the bits of what stands against rows, or points for alternatives."""
         if plan.leftover is not None and plan.looks:
-            found[0] = _LEFTOVER
-        elif plan.backed:
-            for special, here in self._specials(cycle, plan, rows):
-                claims = self._open(cycle, plan, special)
-                if claims:
-                    found[:, here] = self._answer(cycle, claims, rows[here])
-        elif plan.claims.open:
-            found = self._answer(cycle, plan.claims.open, rows)
+            return np.full(len(rows), _LEFTOVER if line == ANSWERS else 0, dtype=np.int64)
+        if plan.claims.open and not plan.backed:
+            return self._answer(cycle, plan.claims.open, rows, line)
+        found: Ints = np.zeros(len(rows), dtype=np.int64)
+        for special, here in self._specials(cycle, plan, rows) if plan.backed else ():
+            claims = self._open(cycle, plan, special)
+            if claims:
+                found[here] = self._answer(cycle, claims, rows[here], line)
         return found
 
     def _mark_in_use(self, cycle: Cycle, rows: Rows, bits: Ints) -> None:
@@ -243,7 +242,7 @@ class DynamicResources(Plugin):
             row = int(rows[index])
             if promised := self._promised(cycle, row):
                 claims = (*promised, *self._claims_at(cycle, plan, row)[0])
-                bits[index] = self._answer(cycle, claims, rows[index : index + 1])[0, 0]
+                bits[index] = self._answer(cycle, claims, rows[index : index + 1])[0]
 
     def _keeps_promises(self, state: ClusterState) -> bool:
         return self.args.preempt_devices and bool(state.nominations)
@@ -258,8 +257,8 @@ class DynamicResources(Plugin):
             claims += () if plan is None else self._claims_at(other, plan, row)[0]
         return tuple(claims)
 
-    def _answer(self, cycle: Cycle, claims: tuple[ResourceClaim, ...], rows: Rows) -> Ints:
-        found = self._answers.get(cycle.state, claims, rows, partial(self._finish, cycle))
+    def _answer(self, cycle: Cycle, claims: tuple[ResourceClaim, ...], rows: Rows, line: int = ANSWERS) -> Ints:
+        found = self._answers.get(cycle.state, claims, rows, partial(self._finish, cycle), line)
         if found is None:
             raise UnfinishedError
         return found
@@ -327,7 +326,7 @@ class DynamicResources(Plugin):
         plan: _Plan = cycle.memo[self.name]
         points: Ints = np.zeros(len(rows), dtype=np.int64)
         if any(request.alternatives for claim in plan.claims.open for request in claim.requests):
-            points = self._looked(cycle, plan, rows)[1]
+            points = self._looked(cycle, plan, rows, POINTS)
         return points + preference(plan.claims.allocated)
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
@@ -362,7 +361,7 @@ class DynamicResources(Plugin):
 
     def _finds_none(self, cycle: Cycle, plan: _Plan, rows: Rows) -> bool:
         try:
-            return bool(self._looked(cycle, plan, rows)[0].any())
+            return bool(self._looked(cycle, plan, rows).any())
         except SearchTimeoutError:
             return True
 
