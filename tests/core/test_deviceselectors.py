@@ -23,7 +23,7 @@ def candidate(device: Device) -> DeviceCandidate:
 def key(expression: str, device: Device) -> object:
     selector = compile_selector(expression)
     assert isinstance(selector, DeviceSelector)
-    return selector.key(DEVICE_DRIVER, device)
+    return None if selector.reading is None else selector.reading.key(DEVICE_DRIVER, device)
 
 
 ONE, OTHER = make_device("a", model="x", serial="1"), make_device("b", model="x", serial="2")

@@ -77,6 +77,8 @@ def _result(wanted: Wanted, candidate: DeviceCandidate, share: str, fit: DeviceF
 
 def _config(claim: ResourceClaim, picked: Sequence[Wanted]) -> tuple[DeviceConfig, ...]:
     """The configuration for what was picked for each request."""
+    if not claim.config and not any(wanted.device_class.config for wanted in picked):
+        return ()
     return tuple(_without_needless_names(each, claim) for each in (*_of_classes(picked), *_of_claim(claim, picked)))
 
 

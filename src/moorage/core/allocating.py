@@ -220,7 +220,7 @@ class Search:
             return SearchOutcome.TOO_MANY
         if wanted.choice.mode == ALL:
             return (yield from self._that_one(claim, request, wanted, number))
-        for at, index, candidate in self._from(pool, place):
+        for at, index, candidate in self._from(wanted, pool, place):
             while (chosen := self._choose(claim, request, wanted, candidate)) is None:
                 yield None
             if not chosen:
@@ -251,13 +251,20 @@ class Search:
             self._give_back(claim)
         return outcome
 
-    def _from(self, pool: int, place: int) -> Iterator[tuple[int, int, DeviceCandidate]]:
-        """The devices from a place of a pool on, with their places."""
+    def _from(self, wanted: Wanted, pool: int, place: int) -> Iterator[tuple[int, int, DeviceCandidate]]:
+        """The devices from a place of a pool on, with their places; some that would be refused at once are left out."""
+        looks, expressions, held = self._looks, wanted.expressions, self._usage.held
+        admin = wanted.choice.admin_access
         for at in range(pool, len(self._pools)):
             candidates = self._pools[at].candidates
             for index in range(place if at == pool else 0, len(candidates)):
-                self._looks.left -= 1
-                yield at, index, candidates[index]
+                looks.left -= 1
+                candidate = candidates[index]
+                if looks.left > 0 and (
+                    candidate.answers.get(expressions) is False or (not admin and held(candidate.id))
+                ):
+                    continue
+                yield at, index, candidate
 
     # --- one device ---
 

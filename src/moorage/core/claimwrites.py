@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from moorage.core.affinity import NodeTerm
@@ -25,11 +26,12 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
 from moorage.core.selectors import Requirement
 
+_PROTECTED: FrozenDict[str, Any] = FrozenDict({"metadata": FrozenDict({"finalizers": (DELETE_PROTECTION,)})})
+
 
 def protect(pod: Pod, claim: ResourceClaim) -> PatchObject:
     """Keep the claim from vanishing while it holds devices."""
-    patch = FrozenDict({"metadata": FrozenDict({"finalizers": (DELETE_PROTECTION,)})})
-    return PatchObject(ref_of(pod), RESOURCE_CLAIM, claim.namespace, claim.name, patch, claim.uid)
+    return PatchObject(ref_of(pod), RESOURCE_CLAIM, claim.namespace, claim.name, _PROTECTED, claim.uid)
 
 
 def reserve(pod: Pod, claim: ResourceClaim, allocation: Allocation | None) -> PatchObject:
@@ -61,12 +63,17 @@ def allocation_body(allocation: Allocation) -> FrozenDict[str, Any]:
     """An allocation as the API has it."""
     devices = {"results": tuple(map(_device, allocation.devices)), "config": tuple(map(_config, allocation.config))}
     terms = allocation.node_terms
-    made = None if allocation.allocated_s is None else datetime.fromtimestamp(int(allocation.allocated_s), UTC)
+    made = allocation.allocated_s
     return _given(
         devices=_given(**devices),
         nodeSelector=terms and FrozenDict({"nodeSelectorTerms": tuple(map(_term, terms))}),
-        allocationTimestamp=made and made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        allocationTimestamp=None if made is None else _timestamp(int(made)),
     )
+
+
+@lru_cache(maxsize=8)
+def _timestamp(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _device(device: AllocatedDevice) -> FrozenDict[str, Any]:

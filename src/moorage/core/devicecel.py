@@ -136,22 +136,17 @@ _Name: TypeAlias = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSelector:
-    """A compiled selector."""
+class Reading:
+    """The single attributes and capacities that one selector reads, or several, and what was said of their values."""
 
-    text: str
-    _expression: Expression
-    _names: tuple[_Name, ...] | None = None
-    """The single attributes and capacities that it reads; None if it reads more of a device."""
+    names: tuple[_Name, ...]
     answers: dict[Hashable, bool] = field(default_factory=dict, compare=False)
-    """What it said of devices, by `key`; kept by callers."""
+    """Whether all of the selectors hold, by `key`; kept by callers."""
 
     def key(self, driver: str, device: Device) -> Hashable | None:
-        """What it reads of a device without errors: equal keys, equal answers. None: it has to be asked."""
-        if self._names is None:
-            return None
+        """What is read of a device without errors: equal keys, equal answers. None: selectors have to be asked."""
         found: list[object] = [driver, device.shared]
-        for kind, domain, name, full in self._names:
+        for kind, domain, name, full in self.names:
             given: Mapping[str, object] = device.attributes if kind == _ATTRIBUTES else device.capacity
             value = given.get(full, MISSING)
             if domain == driver and name in given:
@@ -160,6 +155,16 @@ class DeviceSelector:
                 value = given[name]
             found += (value.__class__, value.value if isinstance(value, DeviceCapacity) else value)
         return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSelector:
+    """A compiled selector."""
+
+    text: str
+    _expression: Expression
+    reading: Reading | None = None
+    """None if it reads more of a device than single attributes and capacities."""
 
     def answer(self, device: SelectableDevice, limit: int = MOST_COST) -> SelectorAnswer | EvaluationError:
         """Whether it selects the device, and what that cost."""
@@ -235,7 +240,8 @@ def compile_selector(expression: str) -> DeviceSelector | CompileError:
         return CompileError(str(error)[:_LONGEST_MESSAGE])
     if compiled.type not in (ty.BOOL, ty.DYN):
         return CompileError(f"must evaluate to bool or the unknown type, not {compiled.type}")
-    return DeviceSelector(expression, compiled, _names(compiled))
+    names = _names(compiled)
+    return DeviceSelector(expression, compiled, None if names is None else Reading(names))
 
 
 def _names(expression: Expression) -> tuple[_Name, ...] | None:

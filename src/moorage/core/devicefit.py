@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import Enum
+from functools import partial
 
 from moorage.core.claims import ALL, EXACT_COUNT, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.devicecapacity import CapacityError, consumption, is_enough
 from moorage.core.devicepools import DeviceCandidate, DeviceCandidates, Pool
 from moorage.core.devices import DeviceId
-from moorage.core.deviceselectors import Looks, SelectorError, holds, remember
+from moorage.core.deviceselectors import Looks, SelectorError, all_hold, holds, remember
 from moorage.core.nodes import Node
 from moorage.core.values import dataclass
 
@@ -126,7 +127,7 @@ class DeviceFit:
         known = candidate.answers.get(wanted.expressions)
         found = known is True if known is not None else wanted.selected.get(candidate.id)
         if found is None:
-            found = self._match(wanted, candidate)
+            found = all_hold(wanted.expressions, candidate, partial(self._match, wanted, candidate))
             if found is None:
                 return None
             remember(candidate, wanted.expressions, found)

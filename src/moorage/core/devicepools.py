@@ -93,13 +93,14 @@ Spread: TypeAlias = Callable[[ResourceSlice], DeviceCandidates]
 """The devices of a slice."""
 
 
-def spread(part: ResourceSlice, taints: Callable[[DeviceId], tuple[Taint, ...]]) -> DeviceCandidates:
-    """The devices of a slice, with the taints that rules add to them."""
-    return tuple(
-        DeviceCandidate(name, device, part, (*device.taints, *taints(name)), _taken(device) if device.counters else ())
-        for device in part.devices
-        for name in (DeviceId(part.driver, part.pool, device.name),)
-    )
+def spread(part: ResourceSlice, taints: Callable[[DeviceId], tuple[Taint, ...]] | None) -> DeviceCandidates:
+    """The devices of a slice, with the taints that rules add to them, if there are rules."""
+    driver, pool, found = part.driver, part.pool, list[DeviceCandidate]()
+    for device in part.devices:
+        name = DeviceId(driver, pool, device.name)
+        own = device.taints if taints is None else (*device.taints, *taints(name))
+        found.append(DeviceCandidate(name, device, part, own, _taken(device) if device.counters else ()))
+    return tuple(found)
 
 
 def gather(
@@ -117,7 +118,9 @@ def gather(
         if not found or part.generation == found[0].generation:
             found.append(part)
     pools = [pool for key, parts in newest.items() if (pool := _pool(key, parts, slices_of, devices_of)) is not None]
-    return tuple(sorted(pools, key=lambda pool: (_awaits_drivers(pool), pool.id)))
+    if len(pools) > 1:
+        pools.sort(key=lambda pool: (_awaits_drivers(pool), pool.id))
+    return tuple(pools)
 
 
 def _awaits_drivers(pool: Pool) -> bool:
@@ -145,12 +148,12 @@ def _pool(
 
 
 def _checked(key: PoolId, near: Sequence[ResourceSlice], far: Sequence[ResourceSlice], devices_of: Spread) -> Pool:
-    candidates = tuple(each for part in near if not part.counter_sets for each in devices_of(part))
-    others = tuple(each for part in far if not part.counter_sets for each in devices_of(part))
-    if (twice := _repeated(each.id.device for each in candidates)) is not None:
+    candidates = tuple([each for part in near if not part.counter_sets for each in devices_of(part)])
+    others = tuple([each for part in far if not part.counter_sets for each in devices_of(part)])
+    if (twice := _repeated([each.id.device for each in candidates])) is not None:
         return Pool(key, invalid=f"duplicate device name {twice}")
     sets = [each for part in (*near, *far) for each in part.counter_sets]
-    if (twice := _repeated(each.name for each in sets)) is not None:
+    if (twice := _repeated([each.name for each in sets])) is not None:
         return Pool(key, invalid=f"duplicate counter set name {twice}")
     counters = {(each.name, name): parse_quantity(text) for each in sets for name, text in each.counters.items()}
     known = {each.name for each in sets}
@@ -164,8 +167,10 @@ def _checked(key: PoolId, near: Sequence[ResourceSlice], far: Sequence[ResourceS
     return Pool(key, candidates=candidates, others=others, counters=counters)
 
 
-def _repeated(names: Iterable[str]) -> str | None:
+def _repeated(names: Sequence[str]) -> str | None:
     seen: set[str] = set()
+    if len(set(names)) == len(names):
+        return None
     for name in names:
         if name in seen:
             return name

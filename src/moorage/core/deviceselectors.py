@@ -5,6 +5,7 @@ An expression that reads single attributes and capacities only is evaluated once
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,14 @@ from moorage.core.devicepools import DeviceCandidate
 from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
-    from moorage.core.devicecel import AskedDevice, DeviceSelector, EvaluationError, SelectableDevice, SelectorAnswer
+    from moorage.core.devicecel import (
+        AskedDevice,
+        DeviceSelector,
+        EvaluationError,
+        Reading,
+        SelectableDevice,
+        SelectorAnswer,
+    )
 
 MOST_ANSWERS = 64
 """How many answers a device remembers; beyond that it starts over."""
@@ -86,25 +94,63 @@ def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | 
         return selector
     if candidate.readable is None:
         candidate.readable = _is_readable(candidate)
-    key = selector.key(candidate.id.driver, candidate.device) if candidate.readable else None
-    if key is not None:
-        known = selector.answers.get(key)
+    reading = selector.reading
+    key = reading.key(candidate.id.driver, candidate.device) if reading is not None and candidate.readable else None
+    if reading is not None and key is not None:
+        known = reading.answers.get(key)
         if known is not None:
             return known
     found = _found(selector, expression, candidate, looks)
-    if isinstance(found, bool) and key is not None:
-        if len(selector.answers) >= _MOST_KEYS:
-            selector.answers.clear()
-        selector.answers[key] = found
+    if isinstance(found, bool) and reading is not None and key is not None:
+        _keep(reading, key, answer=found)
     elif found is not None and (isinstance(found, bool) or len(found) <= _LONGEST_KEPT):
         remember(candidate, expression, found)
     return found
 
 
+def _keep(reading: Reading, key: Hashable, *, answer: bool) -> None:
+    if len(reading.answers) >= _MOST_KEYS:
+        reading.answers.clear()
+    reading.answers[key] = answer
+
+
+def all_hold(expressions: tuple[str, ...], candidate: DeviceCandidate, ask: Callable[[], bool | None]) -> bool | None:
+    """Whether several expressions hold for a device, as for others that are equal in what all of them read.
+
+    `ask` finds out where that is not known; None if it takes longer.
+    """
+    reading = _together(expressions) if len(expressions) > 1 else None  # one alone keeps its answers itself
+    if reading is not None and candidate.readable is None:
+        candidate.readable = _is_readable(candidate)
+    key = reading.key(candidate.id.driver, candidate.device) if reading is not None and candidate.readable else None
+    if reading is None or key is None:
+        return ask()
+    found = reading.answers.get(key)
+    if found is None:
+        found = ask()
+        if found is not None:
+            _keep(reading, key, answer=found)
+    return found
+
+
+@lru_cache(_KEPT_SELECTORS)
+def _together(expressions: tuple[str, ...]) -> Reading | None:
+    """What several selectors read; None if that is more than single values, or one of them is no selector."""
+    from moorage.core.devicecel import Reading  # noqa: PLC0415 - with the first expression only
+
+    names = set[tuple[str, str, str, str]]()
+    for expression in expressions:
+        selector = _compiled(expression)
+        if isinstance(selector, str) or selector.reading is None:
+            return None
+        names.update(selector.reading.names)
+    return Reading(tuple(sorted(names)))
+
+
 @lru_cache(_KEPT_SELECTORS)
 def _compiled(expression: str) -> DeviceSelector | str:
     """The selector that an expression is, or why it is none."""
-    from moorage.core.devicecel import CompileError, compile_selector  # noqa: PLC0415 - with the first expression only
+    from moorage.core.devicecel import CompileError, compile_selector  # noqa: PLC0415 - as above
 
     selector = compile_selector(expression)
     return f": CEL compile error: {selector.message}" if isinstance(selector, CompileError) else selector

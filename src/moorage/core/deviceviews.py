@@ -177,10 +177,12 @@ class DeviceViews:
 
     def _near(self, node: Node) -> list[ResourceSlice]:
         """The slices that concern a node, by name."""
-        anchors = ((NAME_FIELD, node.name), *node.labels.items(), _EVERYWHERE)
-        parts = (part for anchor in anchors for part in self._anchored.get(anchor, _NO_SLICES).values())
-        found = {part.name: part for part in parts if part.reaches(node.name, node.labels)}
-        return [part for _, part in sorted(found.items())]
+        found: dict[str, ResourceSlice] = {}
+        for anchor in ((NAME_FIELD, node.name), *node.labels.items(), _EVERYWHERE):
+            parts = self._anchored.get(anchor)
+            if parts is not None:
+                found.update((name, part) for name, part in parts.items() if part.reaches(node.name, node.labels))
+        return [found[name] for name in sorted(found)]
 
     def _add(self, key: _ViewKey, near: list[ResourceSlice]) -> int:
         number = self._free.pop() if self._free else len(self._views)
@@ -216,13 +218,13 @@ class DeviceViews:
             found = self._candidates[part.name] = spread(part, self._rule_taints(part.pool_id))
         return found
 
-    def _rule_taints(self, pool: PoolId) -> Callable[[DeviceId], tuple[Taint, ...]]:
-        """The taints that rules add to devices of a pool."""
+    def _rule_taints(self, pool: PoolId) -> Callable[[DeviceId], tuple[Taint, ...]] | None:
+        """The taints that rules add to devices of a pool; None if there are no rules."""
         rules = [
             rule for _, rule in sorted(self._rules().items()) if rule.taint is not None and rule.may_apply_to(pool)
         ]
         if not rules:
-            return lambda _: ()
+            return None
         return lambda device: tuple(rule.taint for rule in rules if rule.taint is not None and rule.applies_to(device))
 
 

@@ -307,7 +307,7 @@ class BindingCycles:
         for uid in self._interests.of(thing for change in changes for thing in change.objects):
             found.setdefault(uid, self._held[uid])
         what = What(0)
-        for change in changes:
+        for change in changes if self._wakes else ():
             what |= change.what
         if what & self._wakes:
             for uid, binding in self._held.items():

@@ -182,7 +182,7 @@ class Runner:
             if len(rows) and plugin.name not in said.skipped:
                 rejections = plugin.filter(cycle, rows)
                 if rejections is not None:
-                    rows = rows.compress(rejections.bits == 0)
+                    rows = rows[rejections.bits == 0]
         return rows
 
     def alike(self, cycle: Cycle) -> int:
@@ -359,7 +359,7 @@ class Runner:
             scores = scorer.plugin.score(cycle, rows)
             if scorer.normalizes is not None:
                 scores = scorer.normalizes.normalize(cycle, scores)
-            table[scorer.plugin.name] = scores * scorer.weight
+            table[scorer.plugin.name] = scores if scorer.weight == 1 else scores * scorer.weight
         return table
 
     def _rows_named(self, names: Iterable[str]) -> Rows:

@@ -19,7 +19,7 @@ _NO_HASHES: Hashes = np.zeros(0, dtype=np.uint64)
 
 def best_of(rows: Rows, ranks: Ints, pod_hash: int, node_hashes: Hashes) -> int:
     """The one of these rows with the best rank and, among equals, the smallest hash; `ranks` is in their order."""
-    best = rows.compress(ranks == ranks.item(ranks.argmax()))
+    best = rows[ranks == ranks.item(ranks.argmax())]
     if len(best) == 1:
         return int(best[0])
     hashes = node_hashes.take(best)

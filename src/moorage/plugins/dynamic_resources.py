@@ -324,10 +324,10 @@ class DynamicResources(Plugin):
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """Prefer nodes where requests get what they named first."""
         plan: _Plan = cycle.memo[self.name]
-        points: Ints = np.zeros(len(rows), dtype=np.int64)
+        already = preference(plan.claims.allocated)
         if any(request.alternatives for claim in plan.claims.open for request in claim.requests):
-            points = self._looked(cycle, plan, rows, POINTS)
-        return points + preference(plan.claims.allocated)
+            return self._looked(cycle, plan, rows, POINTS) + already
+        return np.full(len(rows), already, dtype=np.int64)
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
         """100 for the best."""
