@@ -26,8 +26,10 @@ MOST_ANSWERS = 64
 """How many answers a device remembers; beyond that it starts over."""
 _MOST_KEYS = 4096
 """Of how many different devices an expression remembers what it said; likewise."""
-
-
+_KEPT_BYTES = 64 << 20
+"""Of what all expressions remember together: a tenant may write many, and each may read many values of each device."""
+_ANSWER_BYTES, _NAME_BYTES = 160, 16
+"""What an answer takes, and what it takes for each value that is read, about."""
 _KEPT_SELECTORS = 512
 """As many as are compiled."""
 _LONGEST_KEPT = 200
@@ -108,10 +110,31 @@ def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | 
     return found
 
 
-def _keep(reading: Reading, key: Hashable, *, answer: bool) -> None:
-    if len(reading.answers) >= _MOST_KEYS:
-        reading.answers.clear()
-    reading.answers[key] = answer
+class KeptAnswers:
+    """What was said of devices by all expressions together; where it becomes too much, all of it is forgotten."""
+
+    def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._readings: dict[int, Reading] = {}
+
+    def keep(self, reading: Reading, key: Hashable, *, answer: bool) -> None:
+        """Keep an answer with what was read for it."""
+        size = _ANSWER_BYTES + _NAME_BYTES * len(reading.names)
+        if self._bytes + size > self._most_bytes:
+            for each in [*self._readings.values()]:
+                each.answers.clear()
+            self._readings.clear()
+            self._bytes = 0
+        if len(reading.answers) >= _MOST_KEYS:
+            self._bytes -= size * len(reading.answers)
+            reading.answers.clear()
+        self._readings[id(reading)] = reading
+        self._bytes += size
+        reading.answers[key] = answer
+
+
+_keep = KeptAnswers().keep
 
 
 def all_hold(expressions: tuple[str, ...], candidate: DeviceCandidate, ask: Callable[[], bool | None]) -> bool | None:
