@@ -43,6 +43,11 @@ def test_what_is_left_of_a_gang_stays() -> None:
     told(1392)
 
 
+def test_a_gang_that_lost_its_minimum_in_a_round_gets_no_single_pod() -> None:
+    """Its waiting pods are fewer than it lacks: a node that is promised to one of them helps nobody."""
+    told(3029)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

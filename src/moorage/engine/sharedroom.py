@@ -118,7 +118,7 @@ class RoomRound:
             pods = {kind_of(entry.pod): entry.pod for entry in self._sharing.next_pods(unit)}
             for kind in pods.keys() - suits.keys():
                 suits[kind] = self._trial.could_fit(pods[kind])
-            if all(suits[kind] for kind in pods):
+            if pods and all(suits[kind] for kind in pods):
                 found.append(unit)
         return found
 
@@ -187,7 +187,7 @@ class RoomRound:
         while (item := order.pop()) is not None:
             claimant = self._claimant(item.unit, item.need)
             what = step.__name__, self._kind(claimant)
-            if what not in self._hopeless and not (self._tried and self._ends()):
+            if claimant.entries and what not in self._hopeless and not (self._tried and self._ends()):
                 self._tried = True
                 self._heads = earlier(order.heads(), passed)
                 if step(claimant):
@@ -231,7 +231,7 @@ class RoomRound:
         while (job := contest.first()) is not None:
             if isinstance(job, Returning):
                 contest.done(job, job if self._return(job, nodes, home_first=True) and job.records else None)
-            elif not self._promise(job):
+            elif not job.entries or not self._promise(job):
                 contest.discard(job.leaf, partial(self._differs, self._kind(job)))  # room only gets less
             else:
                 left = self._sharing.next_pods(job.unit)

@@ -165,7 +165,8 @@ class Sharing:
 
     def order(self, units: Iterable[Unit]) -> UnitTree:
         """Other units in the same order."""
-        found = UnitTree(self._ledger.settle(self._state))
+        self._fresh().peek()  # notes what changed so far, before the others do
+        found = UnitTree(self._ledger.tree)
         for unit in units:
             leaf = self.member(unit.pod).leaf
             if leaf is not None:
@@ -203,9 +204,15 @@ class Sharing:
         return *self._sort.queue_key(pod, since_s), name
 
     def next_pods(self, unit: Unit) -> list[QueuedPod]:
-        """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one."""
+        """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one; none if it
+        lacks more than wait.
+        """
         entries = [entry for uid, entry in unit.members.items() if self._state.record(uid) is None]
-        return entries if unit.gang is None else self.next_members(unit.gang, entries)
+        if unit.gang is None:
+            return entries
+        found, terms = self.next_members(unit.gang, entries), terms_of(self._state, unit.gang, (unit.pod,))
+        least = 0 if terms is None or terms.min_count is None else terms.min_count
+        return [] if len(found) + len(lasting(self._state, unit.gang)) < least else found
 
     def next_members(self, key: GangKey, entries: Sequence[QueuedPod]) -> list[QueuedPod]:
         """The same of these waiting members of a gang."""
