@@ -82,6 +82,7 @@ def _counted(said: int) -> int:
 
 _COUNTED = tuple(map(_counted, range(2 * EXPECTED)))
 _OUTSIDE_COUNTED = tuple(HOLDS if said & STANDS else 0 for said in range(2 * EXPECTED))
+_STAYING = ~LEAVING
 _UNSAID = {each: ~each for each in (STANDS, PROMISED, WAITS, EXPECTED)}
 
 
@@ -176,6 +177,8 @@ class QueueLedger:
         tree = self.tree
         seen = state.node_log.position, len(tree.resources), self._outside_changes
         if seen != self._seen:
+            if self._seen is None or seen[:2] != self._seen[:2]:
+                tree.touched.update(tree.nodes.values())  # dominant shares are parts of something else now
             self._seen = seen
             tree.divides(self._divided(state, state.resources))
         tree.settle()
@@ -307,15 +310,18 @@ class QueueLedger:
     def about(self, pod: Pod) -> tuple[Membership, Amounts, bool]:
         """Where a pod belongs, what counts of its requests, and whether it holds that."""
         entry = self._entries.get(pod.uid)
-        known = None if entry is None or self._late else entry.pod
-        if entry is None or known is None or known.template is not pod.template or known.requests is not pod.requests:
-            return self.member(pod.template), self.amounts(pod.requests), self.counts(pod.uid)
-        return entry.member, entry.amounts, entry.counted & HOLDS != 0
+        if entry is not None and not self._late:
+            known = entry.pod
+            if known is pod or (known.template is pod.template and known.requests is pod.requests):
+                return entry.member, entry.amounts, entry.counted & HOLDS != 0
+        return self.member(pod.template), self.amounts(pod.requests), self.counts(pod.uid)
 
     def stand(self, pod: Pod, *, leaving: bool) -> None:
         """A pod is on a node; `leaving` if it is being deleted."""
-        entry = self._entry(pod)
-        entry.said = (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & ~LEAVING
+        entry = self._entries.get(pod.uid)
+        if entry is None or entry.pod is not pod:
+            entry = self._entry(pod)
+        entry.said = (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & _STAYING
         self._count(entry)
 
     def leave(self, uid: str) -> None:
@@ -367,7 +373,7 @@ class QueueLedger:
             self._entries[pod.uid] = entry
             return entry
         known, entry.pod = entry.pod, pod
-        if known.template is pod.template and known.requests is pod.requests:
+        if known is pod or (known.template is pod.template and known.requests is pod.requests):
             return entry
         self._take(entry, 0)
         entry.member = member = self.member(pod.template)
@@ -380,7 +386,7 @@ class QueueLedger:
             return
         entry.said &= _UNSAID[what]
         self._count(entry)
-        if not entry.said & ~LEAVING:
+        if not entry.said & _STAYING:
             del self._entries[uid]
             if self._crowded and any(index in self.tree.unnamed for index, _ in entry.amounts):
                 self.reassign()  # another pod's resource may count instead
@@ -447,7 +453,7 @@ class QueueLedger:
             self._outside_changes += 1
             return
         if differs & HOLDS:
-            self.tree.hold(leaf, amounts, 1 if counted & HOLDS else -1, fixed=not entry.member.preemptible)
+            self.tree.hold(leaf, amounts, 1 if counted & HOLDS else -1, fixed=not entry.member[2])
         if differs & ASKS:
             self.tree.request(leaf, amounts, 1 if counted & ASKS else -1)
 

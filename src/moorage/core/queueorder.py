@@ -28,10 +28,11 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     priority. 4. Last those that would use what they may not have at all. 5. The smaller dominant share, with the next
     pods and 6. without them. 7. The smaller claim. 8. The older queue.
     """
-    known = node.terms
-    if known is None or known.total is not total:
-        known = _terms(node, total)
-    if not known.plain or len(need) != len(total):
+    terms = node.terms
+    if terms is None or terms[0] is not total:
+        terms = _terms(node, total)
+    _, bounds, plain, rank, tie = terms
+    if not plain or len(need) != len(bounds):
         amounts = node.allocated.copy()
         for index, amount in need:
             amounts[index] += amount
@@ -39,20 +40,22 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     # All resources are needed, as is usual: one short loop, as this is asked for every decision at every level.
     over, fed = _OVER, 0
     with_need = without = 0.0
-    allocated, shares, quotas, wholes = node.allocated, node.share, node.quota, known.wholes
+    allocated = node.allocated
     for index, amount in need:
-        have, of = allocated[index], wholes[index]
-        if have <= shares[index]:
+        have = allocated[index]
+        share, quota, whole = bounds[index]
+        if have <= share:
             over = 0
-        if have + amount > quotas[index]:
-            fed = _FED
-        part = (have + amount) / of
-        if part > with_need:  # noqa: PLR1730 - a call takes longer than all of this
-            with_need = part
-        part = have / of
-        if part > without:  # noqa: PLR1730
+        part = have / whole
+        if part > without:  # noqa: PLR1730 - a call takes longer than all of this
             without = part
-    return over + fed + known.rank, with_need, without, known.tie
+        have += amount
+        if have > quota:
+            fed = _FED
+        part = have / whole
+        if part > with_need:  # noqa: PLR1730
+            with_need = part
+    return over + fed + rank, with_need, without, tie
 
 
 def _terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
@@ -61,7 +64,8 @@ def _terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
     plain = all(wholes) and all(limits)
     amounts = b"".join(each.to_bytes(_AMOUNT_BYTES, "big") for each in limits)
     tie = amounts + pack(">d", max(queue.created_s, 0.0)) + node.name.encode()
-    node.terms = terms = OrderTerms(total, wholes, plain, -2 * queue.priority, tie)
+    bounds = tuple(zip(node.share, node.quota, wholes, strict=True))
+    node.terms = terms = OrderTerms(total, bounds, plain, -2 * queue.priority, tie)
     return terms
 
 
@@ -79,10 +83,9 @@ def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: S
         known = _terms(node, total)
     over = starved = True
     with_need = without = 0.0
-    for index, have in enumerate(node.allocated):
-        amount, of = amounts[index], known.wholes[index]
-        over = over and have > node.share[index]
-        starved = starved and amount <= node.quota[index]
+    for have, amount, (share, quota, of) in zip(node.allocated, amounts, known.bounds, strict=True):
+        over = over and have > share
+        starved = starved and amount <= quota
         with_need = max(with_need, amount / of if of else float(amount * _BEYOND))
         without = max(without, have / of if of else float(have * _BEYOND))
     limits = node.allocatable
@@ -135,11 +138,12 @@ def shortage(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> tuple[Queu
 
     Pods that may not be evicted must stay within the quota at every level.
     """
+    asked = dict(need)
     for node in leaf.path:
-        allocated, limit = node.allocated, node.limit
-        for index, amount in need if node.limited or not preemptible else ():
-            if allocated[index] + amount > limit[index]:
+        for index, most in node.caps:
+            if index in asked and node.allocated[index] + asked[index] > most:
                 return node, index, False
-            if not preemptible and node.fixed[index] + amount > node.quota[index]:
+        for index, amount in () if preemptible else need:
+            if node.fixed[index] + amount > node.quota[index]:
                 return node, index, True
     return None

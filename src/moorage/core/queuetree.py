@@ -29,8 +29,9 @@ class OrderTerms(NamedTuple):
 
     total: Sequence[int]
     """What the cluster has."""
-    wholes: Sequence[int]
-    """Of what amounts are a part: what the queue may have, of unlimited resources the total."""
+    bounds: Sequence[tuple[int, int, int]]
+    """By resource: its share, its quota, and of what amounts are a part: what the queue may have, of unlimited
+    resources the total."""
     plain: bool
     """Whether it may have something of every resource."""
     rank: int
@@ -43,7 +44,7 @@ class QueueNode:
     """A queue in the tree."""
 
     __slots__ = (
-        "allocatable", "allocated", "busy", "children", "depth", "fixed", "limit", "limited", "lost", "name", "parent",
+        "allocatable", "allocated", "busy", "caps", "children", "depth", "fixed", "limit", "lost", "name", "parent",
         "path", "problem", "queue", "quota", "requested", "share", "terms", "usage", "weight",
     )  # fmt: skip
 
@@ -83,8 +84,8 @@ class QueueNode:
         self.quota = [each.quota for each in shares]
         self.weight = [each.weight for each in shares]
         self.limit = [each.limit for each in shares]
-        self.limited = min(self.limit, default=UNLIMITED) < UNLIMITED
-        """Whether it has any limit."""
+        self.caps = [(index, most) for index, most in enumerate(self.limit) if most < UNLIMITED]
+        """Its limits by resource, where it has one."""
         self.allocatable = [self._may_have(index) for index in range(len(shares))]
         """What it may have: its quota or its fair share, whichever is more, within its limit."""
 
@@ -329,12 +330,15 @@ class QueueTree:
 
     def hold(self, leaf: QueueNode, amounts: Amounts, sign: int, *, fixed: bool) -> None:
         """Pods of a leaf got so much, or lost it with the sign -1."""
+        if sign < 0:
+            amounts = [(index, -amount) for index, amount in amounts]
         for node in leaf.path:
             allocated = node.allocated
             for index, amount in amounts:
-                allocated[index] += sign * amount
-                if fixed:
-                    node.fixed[index] += sign * amount
+                allocated[index] += amount
+        for node in leaf.path if fixed else ():
+            for index, amount in amounts:
+                node.fixed[index] += amount
         self.moved.add(leaf)
 
     def request(self, leaf: QueueNode, amounts: Amounts, sign: int) -> None:
@@ -357,13 +361,16 @@ class QueueTree:
         self._asking.clear()
 
     def _note_busy(self, node: QueueNode, *, none: bool = False) -> None:
-        """Whether a queue asks for anything decides on whether it gets a share; with `none` it does not any more."""
+        """Whether a queue asks for anything decides on whether it gets a share; with `none` it does not any more.
+
+        One that is gone gets none, even if its pods have not been assigned again yet.
+        """
         siblings = self._top if node.parent is None else node.parent.busy
-        if any(node.requested) and not none:
+        if any(node.requested) and not none and self.nodes.get(node.name) is node:
             siblings[node.name] = node
         elif siblings.get(node.name) is node:
             del siblings[node.name]
-            for index in range(len(self.resources)):
+            for index in range(len(node.share)):
                 node.give(index, 0)
         self._dirty.add(node.parent)
 
@@ -380,7 +387,7 @@ class QueueTree:
             dirty |= self._divide(self._top.values(), self.total)
         levels: dict[int, set[QueueNode]] = {}
         for node in dirty:
-            if node is not None:
+            if node is not None and self.nodes.get(node.name) is node:
                 levels.setdefault(node.depth, set()).add(node)
         for depth in range(1, MOST_LEVELS + 1):
             for node in levels.pop(depth, ()):

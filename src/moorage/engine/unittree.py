@@ -1,4 +1,4 @@
-"""Waiting units in the order of their queues: leaves hold heaps, and a decision walks down from the top.
+"""Waiting units in the order of their queues: leaves hold sorted lines, and a decision walks down from the top.
 
 At every level the queue comes first that `queueorder.precedence` puts first with the first unit below it. After a
 decision only the places of the queues on its path are computed again, and those of queues whose shares changed.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moorage.core.queueorder import Precedence, precedence
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
@@ -30,16 +30,22 @@ class Item(NamedTuple):
     """What its next pods request."""
 
 
+_NEED: Final = 3
+"""Where an item has it."""
+
+
 class _Place:
     """A queue that has units, or had."""
 
-    __slots__ = ("below", "entry", "first", "most", "node", "parent", "units")
+    __slots__ = ("below", "entry", "first", "late", "line", "most", "node", "parent")
 
     def __init__(self, node: QueueNode | None, parent: _Place | None) -> None:
         self.node = node
         self.parent = parent
-        self.units: list[Item] = []
-        """A heap of its units if it is a leaf; some are outdated."""
+        self.line: list[Item] = []
+        """Its units if it is a leaf, the last one first; some are outdated."""
+        self.late: list[Item] = []
+        """A heap of those that came since the line was sorted."""
         self.below: list[_Entry] = []
         """A heap of the queues below it that have units; some entries are outdated."""
         self.first: Item | None = None
@@ -49,9 +55,35 @@ class _Place:
         self.most = _FEW
         """How many items a heap may have before outdated ones are dropped."""
 
+    def head(self) -> Item | None:
+        """The first unit of a leaf. The line takes in those that came late once they are as many as it has."""
+        line, late = self.line, self.late
+        if late and len(late) >= len(line):
+            line = self.sort()
+        while line and line[-1][1] != line[-1][2].ticket:
+            line.pop()
+        if not late:
+            return line[-1] if line else None
+        while late and late[0][1] != late[0][2].ticket:
+            heapq.heappop(late)
+        if line and late:
+            return min(line[-1], late[0])
+        return line[-1] if line else late[0] if late else None
 
-_Entry = tuple[Precedence, int, _Place]
-"""The place of a queue among its siblings, a number that no other entry has, and the queue."""
+    def sort(self) -> list[Item]:
+        """Sort all units of a leaf into its line, but for those that are outdated."""
+        items = (*self.line, *self.late)
+        self.line = line = sorted((each for each in items if each[1] == each[2].ticket), reverse=True)
+        self.late.clear()
+        self.most = 2 * len(line) + _FEW
+        return line
+
+
+_Entry = tuple[int, float, float, bytes, int, _Place]
+"""The place of a queue among its siblings (`Precedence`), a number that no other entry has, and the queue; flat, as
+entries are compared very often."""
+_QUEUE: Final = 5
+"""Where an entry has the queue."""
 
 
 class UnitTree:
@@ -67,12 +99,12 @@ class UnitTree:
     def push(self, leaf: QueueNode, item: Item) -> None:
         """Add a unit."""
         place = self._places.get(leaf) or self._place(leaf)
-        units = place.units
-        heapq.heappush(units, item)
-        self._changed.add(place)
-        if len(units) > place.most:
-            units[:] = sorted(each for each in units if each.ticket == each.unit.ticket)
-            place.most = 2 * len(units) + _FEW
+        late, first = place.late, place.first
+        heapq.heappush(late, item)
+        if first is None or item < first or first.ticket != first.unit.ticket:
+            self._changed.add(place)
+        if len(late) > place.most:
+            place.sort()
 
     def _place(self, node: QueueNode) -> _Place:
         found = self._places.get(node)
@@ -90,15 +122,20 @@ class UnitTree:
     def pop(self) -> Item | None:
         """Take out the unit that comes next."""
         self._refresh()
-        place = self._best(self._root)
-        if place is None:
+        place = root = self._root
+        heap = root.below
+        while heap:
+            entry = heap[0]
+            below = entry[_QUEUE]
+            if below.entry is entry:
+                place, heap = below, below.below
+            else:
+                heapq.heappop(heap)
+        if place is root:
             return None
-        item = place.first
-        while place.below and (below := self._best(place)) is not None:
-            place = below
-        heapq.heappop(place.units)
         self._changed.add(place)
-        return item
+        late = place.late
+        return heapq.heappop(late) if late and late[0] is place.first else place.line.pop()
 
     def heads(self) -> dict[QueueNode, Item]:
         """Leaf -> its first unit."""
@@ -110,7 +147,7 @@ class UnitTree:
         self._refresh()
         above = self._root if parent is None else self._places.get(parent)
         best = None if above is None else self._best(above)
-        return None if best is None or best.node is None or best.entry is None else (best.node, best.entry[0])
+        return None if best is None or best.node is None or best.entry is None else (best.node, best.entry[:4])
 
     def note_gone(self) -> None:
         """Units may not be tried any more, or belong elsewhere."""
@@ -126,20 +163,23 @@ class UnitTree:
             place.entry = None
             self._changed.add(place.parent)
             if node.children:
-                place.units.clear()
+                place.line.clear()
+                place.late.clear()
             if self.tree.nodes.get(node.name) is node:
                 place.parent = self._root if node.parent is None else self._place(node.parent)
                 self._changed.add(place)
             else:
                 del self._places[node]
         self.tree.reshaped.clear()
+        places = self._places  # queues that are gone have no place any more
+        self._changed = {each for each in self._changed if each.node is None or places.get(each.node) is each}
 
     @staticmethod
     def _best(place: _Place) -> _Place | None:
         heap = place.below
         while heap:
             entry = heap[0]
-            found = entry[2]
+            found = entry[_QUEUE]
             if found.entry is entry:
                 return found
             heapq.heappop(heap)
@@ -148,22 +188,21 @@ class UnitTree:
     def _refresh(self) -> None:
         """Compute the places of queues again for which something changed, the deepest first."""
         tree, changed = self.tree, self._changed
-        moved, touched = tree.moved, tree.touched
-        if not (changed or moved or touched):
-            return
-        if len(moved) == 1 and len(changed) <= 1 and not touched:  # a unit of a leaf was placed
-            (leaf,) = moved
+        moved = tree.moved
+        if len(moved) == 1 and len(changed) <= 1 and not tree.touched:  # a unit of a leaf was placed
+            leaf = moved.pop()
             place = self._places.get(leaf)
             if place is not None and (not changed or place in changed):
-                moved.clear()
                 changed.clear()
                 self._climb(place, leaf)
                 return
-        self._refresh_all()
+            moved.add(leaf)
+        if changed or moved or tree.touched:
+            self._refresh_all()
 
     def _climb(self, place: _Place, leaf: QueueNode) -> None:
         """The same for a leaf and all above it; in one piece, as most decisions are of this kind."""
-        total, item = self.tree.total, self._first_below(place, leaf)
+        total, item = self.tree.total, place.head()
         for node in leaf.path:
             parent = place.parent
             if parent is None:
@@ -173,15 +212,20 @@ class UnitTree:
             if item is None:
                 place.entry = None
             else:
-                place.entry = entry = (precedence(node, item.need, total), next(self._numbers), place)
+                rank, with_need, without, tie = precedence(node, item[_NEED], total)
+                place.entry = entry = (rank, with_need, without, tie, next(self._numbers), place)
                 if known is not None and heap[0] is known:
                     heapq.heapreplace(heap, entry)
                 else:
                     self._enter(parent, entry)
-            while heap and heap[0][2].entry is not heap[0]:
+            item, place = None, parent
+            while heap:
+                entry = heap[0]
+                below = entry[_QUEUE]
+                if below.entry is entry:
+                    item = below.first
+                    break
                 heapq.heappop(heap)
-            item = heap[0][2].first if heap else None
-            place = parent
 
     def _refresh_all(self) -> None:
         tree, places = self.tree, self._places
@@ -209,9 +253,9 @@ class UnitTree:
             return known is not None
         rank = precedence(node, item.need, self.tree.total)
         place.first = item
-        if known is not None and known[0] == rank:
+        if known is not None and known[:4] == rank:
             return first is not item
-        place.entry = entry = (rank, next(self._numbers), place)
+        place.entry = entry = (*rank, next(self._numbers), place)
         heap = parent.below
         if known is not None and heap[0] is known:
             heapq.heapreplace(heap, entry)
@@ -224,20 +268,14 @@ class UnitTree:
         heap = parent.below
         heapq.heappush(heap, entry)
         if len(heap) > parent.most:
-            heap[:] = sorted(each for each in heap if each[2].entry is each)
+            heap[:] = sorted(each for each in heap if each[_QUEUE].entry is each)
             parent.most = 2 * len(heap) + _FEW
 
     def _first_below(self, place: _Place, node: QueueNode) -> Item | None:
         if node.children:
             best = self._best(place)
             return None if best is None else best.first
-        heap = place.units
-        while heap:
-            item = heap[0]
-            if item.ticket == item.unit.ticket:
-                return item
-            heapq.heappop(heap)
-        return None
+        return place.head()
 
 
 def earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:

@@ -300,7 +300,8 @@ class ClassTable:
 
     def note_open(self, asked: OpenPoints) -> None:
         """Count a decision that needed more than kept answers."""
-        self._open_attempts[id(asked)] = self._open_attempts.get(id(asked), 0) + 1
+        counts, key = self._open_attempts, id(asked)
+        counts[key] = counts.get(key, 0) + 1
 
     def evaluations(self) -> Counter[tuple[Point, str]]:
         """How many decisions each plugin took part in, by extension point; kept answers count."""
