@@ -59,6 +59,8 @@ class GangNeeds(NamedTuple):
 
         What the members on nodes take, assumed ones too, is free for them.
         """
+        if not self.resources:
+            return None
         return _shortage(name for name, wanted in self.resources.items() if _free(state, self.key, name) < wanted)
 
     def lasting_obstacle(self, state: ClusterState) -> Obstacle | None:

@@ -94,4 +94,4 @@ def known_levels(state: ClusterState) -> dict[str, Levels]:
 
 def has_levels(state: ClusterState) -> bool:
     """Whether any Topology or HyperNode is known."""
-    return any(state.objects.get(kind) for kind in LEVEL_KINDS)
+    return any(map(state.objects.get, LEVEL_KINDS))

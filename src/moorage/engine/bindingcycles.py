@@ -226,8 +226,9 @@ class BindingCycles:
 
     def remove(self, uid: str) -> BindingCycle | None:
         """A binding cycle ends, either way. Must be called before the state of the pod changes."""
-        if self._held or self._ready:
+        if self._held:
             self._release(uid)
+        if self._ready:
             self._ready.pop(uid, None)
         binding = self._cycles.pop(uid, None)
         if binding is None:

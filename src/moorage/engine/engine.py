@@ -187,6 +187,7 @@ class Engine:
         turn = Turn(now)
         self._context.stop, self.stopped_after = stop, ""
         self._paced = budget < _UNLIMITED
+        self.gangs.call_began()
         for event in events:
             self._handlers[type(event)](event, turn)
         looks = budget > 0
@@ -300,7 +301,7 @@ class Engine:
             self._settled(pod, turn)
         elif pod.node is not None:
             self._settled(pod, turn)
-        elif context.runner_of(pod) is not None:
+        elif unit is not None or context.runner_of(pod) is not None:
             self._waits(pod, entry, unit, turn.now)
         else:
             self._waits_for_others(pod)

@@ -279,7 +279,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Evictor: frozenset(["_state", "_queue", "_sides"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
-    Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "tried", "plans"]),
+    Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "_found", "tried", "plans"]),
     GangRoom: frozenset(["_context", "_state", "_failing"]),
     Provisioning: frozenset(["_context", "_state", "_needs"]),
     Deadlines: frozenset(["_heap"]),

@@ -81,6 +81,8 @@ class Gangs:
         """Kind and key of controllers -> gangs whose members they created."""
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
         """The same, by gang."""
+        self._found: dict[str, PlaceableGang] | None = None
+        """What the gate found in the review of this call, by uid of the gang; None before the review."""
         self._room = GangRoom(context, failing, self.priority)
         self.provisioning = Provisioning(context, self.needs)
 
@@ -173,8 +175,13 @@ class Gangs:
         times = (self.recovery.next_review_s(), self._room.turns.next_review_s())
         return min((time for time in times if time is not None), default=None)
 
+    def call_began(self) -> None:
+        """The engine is called: what was found before may not hold any more."""
+        self._found = None
+
     def review(self, turn: Turn) -> None:
         """Review the gangs that something happened to, and those whose deadline is due."""
+        self._found = {}
         self.recovery.review(turn)
         if self._room.busy:
             self._room.review(turn)
@@ -223,35 +230,51 @@ class Gangs:
     def gate(self, gang: Unit, now: float) -> str | None:
         """The plugin that keeps the gang from being tried, None if it may be; `message` says what it waits for."""
         found = self._placeable(gang, now)
-        return found if isinstance(found, str) else None
+        if isinstance(found, str):
+            return found
+        if self._found is not None and not self._state.gangs.standing(found.needs.key):
+            self._found[gang.uid] = found
+        return None
+
+    def _still_placeable(self, gang: Unit, now: float) -> PlaceableGang | str:
+        """What the gate found in this call of the engine if it must be the same now, else asked again.
+
+        Events are applied before the review. Afterwards the answer can change only where members are on nodes, where
+        some come back from their binding cycles, or where room is made for queues.
+        """
+        found = self._found.pop(gang.uid, None) if self._found else None
+        if found is None or len(found.ready) != len(gang.members) or self._queue.shared is not None:
+            return self._placeable(gang, now)
+        return self._placeable(gang, now) if self._state.gangs.standing(found.needs.key) else found
 
     def _placeable(self, gang: Unit, now: float) -> PlaceableGang | str:
         """What is to be placed; or the plugin that keeps the gang from being tried."""
+        key = gang.key
         if self._state.evictions.holds(gang.uid):
             room = self._context.responsible(gang.pod).plugins.first(GangPostFilter)
             return GANG_SCHEDULING if room is None else room.name
         waiting = [entry.pod for entry in gang.members.values()]
-        needs = self.needs(gang.key, waiting)
+        needs = self.needs(key, waiting)
         if needs is None:
             self._room.lies_idle(gang, now)
-            return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
+            return self._wait(gang, f"waiting for PodGroup {key.object_key}", now)
         settled_s = self._settled_s(gang, needs.terms)
         if now < settled_s:
             self._context.set_alarm(settled_s, gang)
-            return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
+            return self._wait(gang, f"waiting for more members of pod group {key.object_key}", now)
         if self._gathers(gang, needs.terms):
-            return self._wait(gang, f"waiting for the others of pod group {gang.key.object_key} to start", now)
+            return self._wait(gang, f"waiting for the others of pod group {key.object_key} to start", now)
         there, needed, ready = len(gang.members), needs.members, []
         if needs.enough(there):
             ready = self._ready(gang)
             there = len(ready)
         if needs.enough(there):
-            self._room.is_of_use(gang.key)
+            self._room.is_of_use(key)
             return PlaceableGang(needs, ready)
         self._room.lies_idle(gang, now)
-        self.provisioning.left(gang.key, now)
+        self.provisioning.left(key, now)
         missing = f"{needed - there} more of its {needs.terms.min_count or needed} members"
-        return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
+        return self._wait(gang, f"waiting for pod group {key.object_key}: {missing} must exist", now)
 
     def _gathers(self, gang: Unit, terms: GangTerms) -> bool:
         """Whether waiting members have to wait until those that have a node are being bound.
@@ -267,8 +290,9 @@ class Gangs:
 
     def _settled_s(self, gang: Unit, terms: GangTerms) -> float:
         """When the number of members counts as known; a running gang waits only if the number is given nowhere."""
-        known = not terms.estimated or (terms.min_count is not None and lasting(self._state, gang.key))
-        return 0.0 if known else gang.arrived_s + self._patience(gang).settle_seconds
+        if not terms.estimated or (terms.min_count is not None and lasting(self._state, gang.key)):
+            return 0.0
+        return gang.arrived_s + self._patience(gang).settle_seconds
 
     def _wait(self, gang: Unit, message: str, now: float) -> str:
         self._notices.later(gang, message, now)
@@ -290,7 +314,7 @@ class Gangs:
     def attempt(self, gang: Unit, turn: Turn) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
         # 1. The members to place, and how many of them must find a node.
-        found = self._placeable(gang, turn.now)
+        found = self._still_placeable(gang, turn.now)
         if isinstance(found, str):
             self._queue.hold(gang, found, turn.now)
             return 1
@@ -313,7 +337,8 @@ class Gangs:
             if made.nominated and not made.evicts:
                 placement = trial.place_in(made.domain, ready, needs)
                 made = Made(self._room.clear(ready))
-        context.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in placement.given_up)
+        if placement.given_up:
+            context.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in placement.given_up)
         self.tried.append((placement.code, context.responsible(gang.pod).profile.scheduler_name))
         # 4. Start the binding cycles; or report why not, and wait for a change that helps.
         if placement.enough:
@@ -328,23 +353,24 @@ class Gangs:
 
     def _start(self, gang: Unit, placement: GangPlacement, turn: Turn) -> None:
         """Start the binding cycles; members without a node stay in the queue."""
-        gang_binding = GangBinding(gang.key, placement.bindings)
+        key, placing, current = gang.key, self._placing, self._context.bindings.get
+        gang_binding = GangBinding(key, placement.bindings)
         self.recovery.binding_began(gang_binding)
-        self.provisioning.left(gang.key, turn.now)
-        self._room.turns.leave(gang.key, turn.now)
+        self.provisioning.left(key, turn.now)
+        self._room.turns.leave(key, turn.now)
         for binding in gang_binding.members:
             self._queue.detach(binding.entry, turn.now)
             binding.gang = gang_binding
-            self._placing.begin(binding)
+            placing.begin(binding)
         if gang.members:  # more than are needed: tried again without the others, with evictions if that helps
             cause = "the gang starts without it"
             self._queue.requeue(gang, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         for binding in list(gang_binding.members):
-            if self._context.bindings.get(binding.entry.pod.uid) is binding:
-                self._placing.go_on(binding, turn)
+            if current(binding.entry.pod.uid) is binding:
+                placing.go_on(binding, turn)
         for binding in gang_binding.members:
-            if self._context.bindings.get(binding.entry.pod.uid) is binding:
-                self._placing.tell(binding)
+            if current(binding.entry.pod.uid) is binding:
+                placing.tell(binding)
         if gang_binding.recorder is not None and gang.state is GATED:
             self._queue.wake(gang, turn.now)
 

@@ -265,8 +265,9 @@ class Recovery:
             self._keep_recorded(key, there)
 
     def _end_deadline(self, key: GangKey) -> None:
-        self._deadlines.drop(key)
-        self._overdue.pop(key, None)
+        if self._deadlines or self._overdue:
+            self._deadlines.drop(key)
+            self._overdue.pop(key, None)
 
     def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
         """How long a start may take to be completed: the plugin's argument, or less if the group says so."""
