@@ -10,6 +10,7 @@ from moorage.core.pods import RUNNING, Condition, Pod
 from moorage.engine.invariants import check_engine
 from moorage.engine.shadowing.following import SETTLE_S, Follow
 from moorage.engine.shadowing.owning import Own
+from moorage.engine.shadowing.shadow import ShadowTerms
 from moorage.engine.shadowing.verdicts import Decision, ShadowVerdict
 from moorage.framework.profiles import Profile
 from moorage.testing import make_node, make_pod
@@ -99,9 +100,9 @@ class Shadowed:
 
 def following(*nodes: Any, profile: Profile | None = None, **options: Any) -> Shadowed:
     """A shadow that takes over the other's placements."""
-    return Shadowed(Follow([profile or default_profile()], [OTHER], **options), *nodes)
+    return Shadowed(Follow(ShadowTerms([profile or default_profile()], [OTHER], **options)), *nodes)
 
 
 def owning(*nodes: Any, profile: Profile | None = None, **options: Any) -> Shadowed:
     """A shadow with a world of its own."""
-    return Shadowed(Own([profile or default_profile()], [OTHER], **options), *nodes)
+    return Shadowed(Own(ShadowTerms([profile or default_profile()], [OTHER], **options)), *nodes)

@@ -71,17 +71,26 @@ def write_experiment(folder: Path, document: dict[str, Any]) -> Path:
     return path
 
 
+def reading_at(path: Path) -> ExperimentReading:
+    """The experiment of a file, or its problems."""
+    return read_experiment(path.read_bytes(), str(path), REGISTRY)
+
+
+def experiment_at(path: Path) -> Experiment:
+    """The same, without problems."""
+    reading = reading_at(path)
+    assert reading.experiment is not None, "\n".join(map(str, reading.problems))
+    return reading.experiment
+
+
 def reading_of(folder: Path, document: dict[str, Any]) -> ExperimentReading:
     """The document, read from a folder that has the trace."""
-    path = write_experiment(folder, document)
-    return read_experiment(path.read_bytes(), str(path), REGISTRY)
+    return reading_at(write_experiment(folder, document))
 
 
 def experiment_of(folder: Path, document: dict[str, Any]) -> Experiment:
     """The same, without problems."""
-    reading = reading_of(folder, document)
-    assert reading.experiment is not None, "\n".join(map(str, reading.problems))
-    return reading.experiment
+    return experiment_at(write_experiment(folder, document))
 
 
 def results_of(experiment: Experiment) -> dict[tuple[str, str, str, int], dict[str, Any]]:

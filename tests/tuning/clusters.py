@@ -7,11 +7,8 @@ from typing import Any
 
 import yaml
 
-from moorage.framework.registry import Registry
-from moorage.plugins.builtin import BUILTIN
-from moorage.sim.experiments.document import Experiment, ExperimentReading, read_experiment
-
-REGISTRY = Registry(BUILTIN)
+from moorage.sim.experiments.document import Experiment, ExperimentReading
+from tests.experiments.clusters import experiment_at, reading_at
 
 
 def pods(name: str, cpu: str, weight: float) -> dict[str, Any]:
@@ -64,12 +61,9 @@ def write_document(folder: Path, body: dict[str, Any]) -> Path:
 
 def reading_of(folder: Path, body: dict[str, Any]) -> ExperimentReading:
     """The document, read from a file."""
-    path = write_document(folder, body)
-    return read_experiment(path.read_bytes(), str(path), REGISTRY)
+    return reading_at(write_document(folder, body))
 
 
 def experiment_of(folder: Path, body: dict[str, Any]) -> Experiment:
     """The same, without problems."""
-    reading = reading_of(folder, body)
-    assert reading.experiment is not None, "\n".join(map(str, reading.problems))
-    return reading.experiment
+    return experiment_at(write_document(folder, body))

@@ -10,7 +10,8 @@ import yaml
 
 from moorage.sim.experiments.candidates import base_of, candidate
 from moorage.wire.configuration import read_configuration
-from tests.tuning.clusters import FIT, PARAMETERS, REGISTRY, SEARCH, document, experiment_of, reading_of
+from tests.experiments.clusters import REGISTRY
+from tests.tuning.clusters import FIT, PARAMETERS, SEARCH, document, experiment_of, reading_of
 
 KEEPER = {"apiVersion": "moorage.dev/v1alpha1", "kind": "KeeperConfiguration", "profile": "b"}
 TWO: dict[str, Any] = {

@@ -29,6 +29,7 @@ from moorage.engine.settings import EngineSettings
 from moorage.engine.shadowing.following import Follow
 from moorage.engine.shadowing.owning import Own
 from moorage.engine.shadowing.profiles import judge_of
+from moorage.engine.shadowing.shadow import ShadowTerms
 from moorage.engine.shadowing.verdicts import ShadowVerdict
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
@@ -89,7 +90,7 @@ def run_shadow(configuration: Configuration, profiles: Sequence[Profile], option
 def _shadow(configuration: Configuration, profiles: Sequence[Profile], options: ShadowOptions) -> Follow | Own:
     settings = EngineSettings.of(configuration, seed=0)
     settings = EngineSettings(settings.backoff, settings.seed)  # extenders are not asked
-    return (Own if options.mode == OWN else Follow)(profiles, options.schedulers, settings)
+    return (Own if options.mode == OWN else Follow)(ShadowTerms(profiles, options.schedulers, settings))
 
 
 async def _serve(process: ShadowProcess, probes: Probes) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from moorage.cli.options import common_options, kubeconfig_option, output_option
+from moorage.cli.options import cluster_option, common_options, kubeconfig_option, output_option
 from moorage.cli.output import GOOD, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy, and --help needs none of it
@@ -21,14 +21,7 @@ _MOST_DETAILS = 4
 
 
 @click.command("devices", short_help="Show which devices there are, and who has them.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="YAML or JSON of a cluster; - is standard input. Without it the live cluster is read.",
-)
+@cluster_option
 @click.option("--node", metavar="NAME", default=None, help="Only devices that this node can use.")
 @click.option("--driver", metavar="NAME", default=None, help="Only devices of this driver.")
 @click.option("--free", is_flag=True, help="Only devices that another claim could get, taints aside.")

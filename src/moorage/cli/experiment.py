@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options import WholeNumber, common_options, output_option
+from moorage.cli.options import common_options, computing_options, output_option
 from moorage.cli.output import GOOD, INTERRUPTED, NO, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
     from moorage.sim.experiments.conduct import Conducted
     from moorage.sim.experiments.document import Experiment
 
-_MOST_WORKERS = 1024
 _MOST_FAILURES = 20
 
 
@@ -29,21 +28,7 @@ def command() -> None:
 
 @command.command("run")
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--results",
-    "folder",
-    metavar="DIR",
-    default=None,
-    help="Where results are kept; otherwise a folder NAME-results beside the file. A run goes on where one stopped.",
-)
-@click.option(
-    "--workers",
-    type=WholeNumber(1, _MOST_WORKERS),
-    metavar="N",
-    default=None,
-    help="Processes on this machine; otherwise one for each core.",
-)
-@click.option("--dask", "address", metavar="ADDRESS", default=None, help="Run on the Dask cluster of this scheduler.")
+@computing_options("results", "A run")
 @click.option(
     "--format",
     "table_format",
@@ -61,8 +46,7 @@ def run(
 
     Writes results.csv (or .parquet), times.csv and report.html. Exits with 1 if a combination could not be run.
     """
-    if workers is not None and address is not None:
-        raise click.UsageError("--workers and --dask exclude each other: this machine, or a cluster")
+    runner = runner_of(workers, address)
     from moorage.adapters.computing import RunnerError  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.cli.experiment_progress import ProgressLine  # noqa: PLC0415
     from moorage.sim.experiments.results import ResultFolder, ResultsError  # noqa: PLC0415
@@ -72,7 +56,7 @@ def run(
         results = ResultFolder(Path(folder) if folder else Path(file).parent / f"{experiment.name}-results")
         progress = ProgressLine(sys.stderr)
         with progress, interruptions(results.path, progress):
-            conducted = conduct_on(experiment, results, runner_of(workers, address), progress.tell)
+            conducted = conduct_on(experiment, results, runner, progress.tell)
         _write(experiment, conducted, results, table_format)
     except (ResultsError, RunnerError) as error:
         raise InputError([error]) from None
@@ -105,6 +89,8 @@ def interruptions(path: Path, progress: Any) -> Iterator[None]:
 
 def runner_of(workers: int | None, address: str | None) -> Callable[[int], JobRunner]:
     """What makes the runner, once it is known how many jobs there are."""
+    if workers is not None and address is not None:
+        raise click.UsageError("--workers and --dask exclude each other: this machine, or a cluster")
 
     def local(jobs: int) -> JobRunner:
         from moorage.adapters.computing.processes import LocalProcesses, cores  # noqa: PLC0415

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.options import common_options, config_option, kubeconfig_option, output_option
+from moorage.cli.options import cluster_option, common_options, config_option, kubeconfig_option, output_option
 from moorage.cli.output import GOOD, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
@@ -23,14 +23,7 @@ _MOST_SUGGESTIONS = 3
 @click.command("explain", short_help="Show where a pod goes and why, node by node.")
 @click.argument("pod", metavar="POD")
 @click.option("-n", "--namespace", metavar="NAMESPACE", default=None, help="Namespace of the pod.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="YAML or JSON of a cluster; - is standard input. Without it the live cluster is read.",
-)
+@cluster_option
 @config_option
 @kubeconfig_option
 @click.option("--all", "show_all", is_flag=True, help="Show every node, not only the best ones.")

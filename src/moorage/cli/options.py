@@ -22,6 +22,7 @@ MOST_VERBOSE = 10
 TRACEBACK_VERBOSITY = 5
 """From here on an internal error shows its traceback."""
 LOG_FORMATS = ("text", "json")
+_MOST_WORKERS = 1024
 _FILE_NAMES = {"FILE": "file", "DIR": "dir"}
 """How a parameter is shown in the help -> what shells complete it to."""
 
@@ -160,6 +161,39 @@ def files_option(command: Function) -> Function:
         metavar="FILE",
         help="YAML or JSON to read; - is standard input. May be given several times.",
     )(command)
+
+
+def cluster_option(command: Function) -> Function:
+    """`-f FILE`, of commands that read the live cluster without it."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        help="YAML or JSON of a cluster; - is standard input. Without it the live cluster is read.",
+    )(command)
+
+
+def computing_options(suffix: str, what: str) -> Callable[[Function], Function]:
+    """`--results DIR`, `--workers N` and `--dask ADDRESS`; results are in NAME-suffix unless the user says where."""
+    kept = (
+        f"Where results are kept; otherwise a folder NAME-{suffix} beside the file. {what} goes on where one stopped."
+    )
+
+    def add(command: Function) -> Function:
+        cluster = "Run on the Dask cluster of this scheduler."
+        command = click.option("--dask", "address", metavar="ADDRESS", default=None, help=cluster)(command)
+        command = click.option(
+            "--workers",
+            type=WholeNumber(1, _MOST_WORKERS),
+            metavar="N",
+            default=None,
+            help="Processes on this machine; otherwise one for each core.",
+        )(command)
+        return click.option("--results", "folder", metavar="DIR", default=None, help=kept)(command)
+
+    return add
 
 
 def config_option(command: Function) -> Function:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.options import WholeNumber, common_options, output_option
+from moorage.cli.options import WholeNumber, common_options, computing_options, output_option
 from moorage.cli.output import GOOD, NO, InputError
 
 if TYPE_CHECKING:  # as in experiment.py
@@ -22,26 +22,10 @@ if TYPE_CHECKING:  # as in experiment.py
     from moorage.sim.tuning.halves import Halves
     from moorage.sim.tuning.stages import Tuned
 
-_MOST_WORKERS = 1024
-
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--results",
-    "folder",
-    metavar="DIR",
-    default=None,
-    help="Where results are kept; otherwise a folder NAME-tuning beside the file. A search goes on where one stopped.",
-)
-@click.option(
-    "--workers",
-    type=WholeNumber(1, _MOST_WORKERS),
-    metavar="N",
-    default=None,
-    help="Processes on this machine; otherwise one for each core.",
-)
-@click.option("--dask", "address", metavar="ADDRESS", default=None, help="Run on the Dask cluster of this scheduler.")
+@computing_options("tuning", "A search")
 @click.option(
     "--choose",
     "choice",
@@ -69,21 +53,20 @@ def command(
     Half of the input is searched, the other half judges. Exits with 1, and writes no configuration, if nothing is
     better than the configuration that is tuned.
     """
-    if workers is not None and address is not None:
-        raise click.UsageError("--workers and --dask exclude each other: this machine, or a cluster")
     from moorage.adapters.computing import RunnerError  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.cli.experiment import read_named, runner_of  # noqa: PLC0415
     from moorage.cli.tune_report import tuning_document, write_tuning  # noqa: PLC0415
     from moorage.sim.experiments.results import ResultFolder, ResultsError  # noqa: PLC0415
     from moorage.sim.tuning.halves import TuningError, halves_of  # noqa: PLC0415
 
+    runner = runner_of(workers, address)
     experiment = read_named(file)
     if experiment.search is None:
         raise InputError([f"{file}: search: required; name objectives and parameters, as docs/tuning.md shows"])
     try:
         halves = halves_of(experiment, experiment.search)
         results = ResultFolder(Path(folder) if folder else Path(file).parent / f"{experiment.name}-tuning")
-        tuned = _tuned(experiment.search, halves, results, runner_of(workers, address), choice)
+        tuned = _tuned(experiment.search, halves, results, runner, choice)
         written, replay = _write(experiment, experiment.search, halves, tuned, results, target)
     except (ResultsError, RunnerError, TuningError) as error:
         raise InputError([error]) from None

@@ -12,6 +12,7 @@ from typing import Any
 from moorage.core.events import Event
 from moorage.engine.shadowing.following import Follow
 from moorage.engine.shadowing.profiles import judge_of
+from moorage.engine.shadowing.shadow import ShadowTerms
 from moorage.framework.profiles import Profile
 from moorage.views.shadow import ShadowReport, document
 from moorage.views.shadownames import Names
@@ -27,7 +28,7 @@ class WorldShadow:
     """Compares the decisions of other schedulers from the moment when the world is complete."""
 
     def __init__(self, profiles: Sequence[Profile], names: Collection[str]) -> None:
-        self._follow = Follow(profiles, names)
+        self._follow = Follow(ShadowTerms(profiles, names))
         self._judges = {name: judge_of(profiles, name).scheduler_name for name in names}
         self._measure = StandingMeasure(self._follow.engine)
         self._standing: tuple[float, Standing] | None = None

@@ -12,7 +12,7 @@ evicts are put back for the comparison.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from moorage.core.events import Event, PodGone, PodSeen
@@ -22,13 +22,10 @@ from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.faults import describe
 from moorage.engine.placing import choose
-from moorage.engine.settings import EngineSettings
 from moorage.engine.shadowing.comparing import compared, cycle_of, placed
-from moorage.engine.shadowing.ledger import KEPT, Ledger
 from moorage.engine.shadowing.ordering import NEIGHBOURS, MoveLog, OpenDecision, explained, go_back
-from moorage.engine.shadowing.profiles import answering
+from moorage.engine.shadowing.shadow import Shadow, ShadowTerms, world_of
 from moorage.engine.shadowing.verdicts import DISAGREEMENT, ComparedEviction, Decision, Finding, ShadowVerdict
-from moorage.framework.profiles import Profile
 
 SETTLE_S = 2.0
 """After this time all that belongs to a decision has been seen."""
@@ -66,36 +63,22 @@ class _Open:
     evicting: bool = False
 
 
-class Follow:
+class Follow(Shadow):
     """One other scheduler, or several, beside these profiles."""
 
     mode = "follow"
 
-    def __init__(
-        self,
-        profiles: Sequence[Profile],
-        names: Collection[str],
-        settings: EngineSettings | None = None,
-        *,
-        kept: int = KEPT,
-    ) -> None:
-        """`names` are those of the other schedulers; the first profile judges where none has the name."""
-        self.engine = Engine(answering(profiles, names), settings)
-        self.ledger = Ledger(kept)
+    def __init__(self, terms: ShadowTerms) -> None:
+        super().__init__(terms)
+        self.engine = world_of(terms)
         self.waiting: dict[str, Waiting] = {}
-        self._names = frozenset(names)
         self._moves = MoveLog()
         self._open: deque[_Open] = deque()
-        self._begun = False
 
     @property
     def worlds(self) -> tuple[Engine, Engine | None]:
         """The other scheduler's world, and ours, which is the same here."""
         return self.engine, None
-
-    def begin(self) -> None:
-        """Everything that there is has been told: from now on, decisions are."""
-        self._begun = True
 
     def tell(self, event: Event, now: float) -> None:
         """Something was seen."""

@@ -11,7 +11,7 @@ are not asked. What volume controllers did for the other scheduler's binds count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from moorage.core.commands import Command, DeletePod
 from moorage.core.events import Event, PodGone, PodSeen
@@ -20,13 +20,10 @@ from moorage.core.values import dataclass
 from moorage.engine.alternative import Alternative
 from moorage.engine.engine import Engine
 from moorage.engine.opinion import waiting_message
-from moorage.engine.settings import EngineSettings
 from moorage.engine.shadowing.comparing import compared
 from moorage.engine.shadowing.following import SETTLE_S, UNSCHEDULABLE
-from moorage.engine.shadowing.ledger import KEPT, Ledger
-from moorage.engine.shadowing.profiles import answering
+from moorage.engine.shadowing.shadow import Shadow, ShadowTerms, world_of
 from moorage.engine.shadowing.verdicts import Decision, Finding, ShadowVerdict
-from moorage.framework.profiles import Profile
 
 _STEP = 32
 """Pods decided per call, as the scheduler does."""
@@ -43,24 +40,14 @@ class _Seen:
     at_s: float
 
 
-class Own:
+class Own(Shadow):
     """Two worlds on one cluster."""
 
     mode = "own"
 
-    def __init__(
-        self,
-        profiles: Sequence[Profile],
-        names: Collection[str],
-        settings: EngineSettings | None = None,
-        *,
-        kept: int = KEPT,
-    ) -> None:
-        """`names` are those of the other schedulers; the first profile decides where none has the name."""
-        used = answering(profiles, names)
-        self.there, self.here = Engine(used, settings), Engine(used, settings)
-        self.ledger = Ledger(kept)
-        self._names = frozenset(names)
+    def __init__(self, terms: ShadowTerms) -> None:
+        super().__init__(terms)
+        self.there, self.here = world_of(terms), world_of(terms)
         self._alternative = Alternative()
         self._told: list[Event] = []
         """What our world has not been told yet."""
@@ -72,16 +59,11 @@ class Own:
         """Pods that it called unschedulable; `there` is None."""
         self._told_of: dict[str, frozenset[ShadowVerdict]] = {}
         """Waiting pods that have counted as pending, and how."""
-        self._begun = False
 
     @property
     def worlds(self) -> tuple[Engine, Engine | None]:
         """The other scheduler's world, and ours."""
         return self.there, self.here
-
-    def begin(self) -> None:
-        """Everything that there is has been told: from now on, decisions are."""
-        self._begun = True
 
     def tell(self, event: Event, now: float) -> None:
         """Something was seen."""
