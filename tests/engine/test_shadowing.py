@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from moorage.core.affinity import SpreadConstraint
+from moorage.core.events import PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import HOSTNAME
 from moorage.core.pods import RUNNING, Pod
@@ -18,6 +20,7 @@ from moorage.engine.shadowing.verdicts import ShadowVerdict
 from moorage.framework.profiles import Profile
 from moorage.testing import make_node, make_pod
 from moorage.testing.fingerprint import fingerprint
+from moorage.views.shadow import conclusions
 from tests.engine.shadowed import OTHER, REFUSED, Shadowed, following, owning
 from tests.framework.readers import default_profile
 
@@ -342,6 +345,22 @@ def test_a_pod_that_is_evicted_here_waits_again_and_leaves_with_the_real_one() -
     shadow.settle()
     assert not here.state.records()
     assert not [*here.queue.entries()]
+
+
+@pytest.mark.parametrize("make", [following, owning], ids=["follow", "own"])
+def test_what_there_is_no_time_to_compare_is_taken_over_and_counted(make: Callable[..., Shadowed]) -> None:
+    """It counts neither as agreement nor as difference, and decisions after it see it."""
+    shadow = make(make_node("n1", cpu="4"), make_node("n2", cpu="4"))
+    shadow.create("late", cpu="3")
+    shadow.create("next", cpu="3")
+    bound = replace(shadow.pods["late"], node="n1", phase=RUNNING)
+    shadow.shadow.tell(PodSeen(bound), shadow.now, compares=False)
+    assert shadow.verdicts == {}
+    assert shadow.shadow.ledger.counts.skipped == 1
+    shadow.bind("next", "n2")
+    assert shadow.verdicts == {ShadowVerdict.SAME: 1}
+    assert [record.pod.name for record in shadow.shadow.worlds[0].state.records()] == ["late", "next"]
+    assert conclusions(shadow.shadow.ledger.counts)[-1].startswith("1 decision came faster than")
 
 
 @pytest.mark.parametrize("make", [following, owning], ids=["follow", "own"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from moorage.adapters.metrics.shadow import LAG_BOUNDS_S, ShadowMetrics
 from moorage.adapters.metrics.tally import BucketTally
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.app.connection import connected
+from moorage.app.inbox import Inbox
 from moorage.app.lifetime import first, stop_signal
 from moorage.app.process import Process, run, tuned, until_stopped
 from moorage.app.sources import Following, watched_kinds
@@ -119,7 +119,7 @@ class ShadowProcess(Process):
         self._measures = [StandingMeasure(engine) for engine in shadow.worlds if engine is not None]
         self._lags = BucketTally(LAG_BOUNDS_S)
         self._metrics = ShadowMetrics(shadow.ledger.counts, self._lags, self._standings)
-        self._inbox: deque[tuple[Event | _Begin, float]] = deque()
+        self._inbox: Inbox[Event | _Begin] = Inbox(self._take)
         self._wake = asyncio.Event()
         self._begun = asyncio.Event()
         self._began_s = clock.now_s()
@@ -157,7 +157,8 @@ class ShadowProcess(Process):
         while True:
             await asyncio.sleep(TOLD_EVERY_S)
             counts = self.shadow.ledger.counts
-            log.info("compared", decisions=counts.decisions, **{str(each): counts.of(each) for each in ShadowVerdict})
+            verdicts = {str(each): counts.of(each) for each in ShadowVerdict}
+            log.info("compared", decisions=counts.decisions, skipped=counts.skipped, **verdicts)
             if publish is not None:
                 try:
                     publish(self.report())
@@ -170,7 +171,7 @@ class ShadowProcess(Process):
         return (self._loop(),)
 
     async def _begin(self, term: str) -> None:  # noqa: ARG002 - there is no election
-        self._inbox.append((_Begin(), time.monotonic()))
+        self._inbox.put(_Begin())
         self._wake.set()
 
     async def _finish(self) -> None:
@@ -179,15 +180,15 @@ class ShadowProcess(Process):
         def in_time() -> bool:
             return time.monotonic() < end_s
 
-        while self._inbox and self._begun.is_set() and in_time():  # what has arrived was decided before the end
-            self._take(*self._inbox.popleft())
+        while self._inbox and self._begun.is_set():  # what has arrived was decided before the end
+            self._inbox.take(compares=in_time())
         self.shadow.finish(clock.now_s(), in_time)
         await super()._finish()
 
     # --- events in ---
 
     def _put(self, event: Event) -> None:
-        self._inbox.append((event, time.monotonic()))
+        self._inbox.put(event)
         self._wake.set()
 
     async def _loop(self) -> None:
@@ -205,14 +206,14 @@ class ShadowProcess(Process):
         """Take events for a while, then judge what is due."""
         end_s = time.monotonic() + _TURN_S
         while self._inbox and time.monotonic() < end_s:
-            self._take(*self._inbox.popleft())
+            self._inbox.take()
         next_s = self.shadow.review(clock.now_s(), _STEP)
         for engine in self.shadow.worlds:
             for fault in [] if engine is None else engine.faults.take():
                 log.error("a plugin failed", fault=fault)
         return next_s
 
-    def _take(self, event: Event | _Begin, arrived_s: float) -> None:
+    def _take(self, event: Event | _Begin, arrived_s: float, compares: bool) -> None:
         if isinstance(event, _Begin):
             self.shadow.begin()
             self._began_s, self._cpu_before_s = clock.now_s(), time.process_time()
@@ -220,7 +221,7 @@ class ShadowProcess(Process):
             state = self.shadow.worlds[0].state
             log.info("comparing", mode=self.shadow.mode, nodes=state.node_count, pods=state.pod_count, **self._told())
             return
-        self.shadow.tell(event, clock.now_s())
+        self.shadow.tell(event, clock.now_s(), compares=compares)
         if self._begun.is_set():
             self._lags.observe(time.monotonic() - arrived_s)
 

@@ -75,6 +75,11 @@ def conclusions(counts: ShadowCounts) -> list[str]:
             )
     if counts.of(ShadowVerdict.UNDECIDED):
         found.append(f"{_decisions(counts.of(ShadowVerdict.UNDECIDED)).capitalize()} could not be compared.")
+    if counts.skipped:
+        found.append(
+            f"{_decisions(counts.skipped).capitalize()} came faster than could be compared, and count nowhere else: "
+            "give the shadow a core of its own, or name fewer schedulers."
+        )
     return found
 
 
@@ -116,6 +121,7 @@ def document(report: ShadowReport, names: Names) -> dict[str, Any]:
         "decisions": {"total": counts.decisions, **{str(verdict): counts.of(verdict) for verdict in ShadowVerdict}},
         "agreement": report.agreement,
         "unseen": counts.unseen,
+        "skipped": counts.skipped,
         "conclusions": [*([] if report.here is None else [_DRIFT]), *conclusions(counts)],
         "plugins": [_plugin(name, counts.plugins[name]) for name in sorted(counts.plugins)],
         "differences": [_difference(each, names) for each in report.differences],

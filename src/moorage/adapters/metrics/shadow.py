@@ -49,6 +49,11 @@ class ShadowMetrics(Collector):
         yield CounterMetricFamily(
             "moorage_shadow_unseen_pods", "Pods that had a node when they were first seen.", value=self._counts.unseen
         )
+        yield CounterMetricFamily(
+            "moorage_shadow_skipped_decisions",
+            "Decisions that were not compared, as too many events waited.",
+            value=self._counts.skipped,
+        )
         yield self._lag()
         yield from _figures(self._standings())
 

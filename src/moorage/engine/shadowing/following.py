@@ -80,10 +80,10 @@ class Follow(Shadow):
         """The other scheduler's world, and ours, which is the same here."""
         return self.engine, None
 
-    def tell(self, event: Event, now: float) -> None:
-        """Something was seen."""
+    def tell(self, event: Event, now: float, *, compares: bool = True) -> None:
+        """Something was seen; a decision that there is no time to compare is taken over and counted."""
         if isinstance(event, PodSeen):
-            self._pod_seen(event.pod, now)
+            self._pod_seen(event.pod, now, compares=compares)
         elif isinstance(event, PodGone):
             self.waiting.pop(event.uid, None)
             self._left(event.uid)
@@ -114,7 +114,7 @@ class Follow(Shadow):
 
     # --- pods ---
 
-    def _pod_seen(self, pod: Pod, now: float) -> None:
+    def _pod_seen(self, pod: Pod, now: float, *, compares: bool) -> None:
         uid, known = pod.uid, self.waiting.get(pod.uid)
         if pod.finished:
             self.waiting.pop(uid, None)
@@ -123,25 +123,27 @@ class Follow(Shadow):
             if known is not None:
                 del self.waiting[uid]
             if self.engine.state.record(uid) is None:
-                self._came(pod, known, now)
+                self._came(pod, known, now, compares=compares)
         elif pod.deleted_s is None:
             if known is None:
                 known = self.waiting[uid] = Waiting(self._moves.step())
             if self._begun and pod.template.scheduler_name in self._names:
-                self._still_waits(pod, known, now)
+                self._still_waits(pod, known, now, compares=compares)
 
     def _left(self, uid: str) -> None:
         record = self.engine.state.record(uid)
         if record is not None:
             self._moves.note(record.pod, came=False)
 
-    def _came(self, pod: Pod, known: Waiting | None, now: float) -> None:
+    def _came(self, pod: Pod, known: Waiting | None, now: float, *, compares: bool) -> None:
         named = self._begun and pod.template.scheduler_name in self._names
         if named and known is None:
             self.ledger.counts.unseen += 1
-        elif named and known is not None:
+        elif named and known is not None and compares:
             self._decided(pod, known, now)
             return
+        elif named:
+            self.ledger.skip()
         self._moves.note(pod, came=True, since=0 if known is None else known.since)
 
     def _decided(self, pod: Pod, known: Waiting, now: float) -> None:
@@ -155,12 +157,14 @@ class Follow(Shadow):
         else:
             self.ledger.note(decision)
 
-    def _still_waits(self, pod: Pod, known: Waiting, now: float) -> None:
+    def _still_waits(self, pod: Pod, known: Waiting, now: float, *, compares: bool) -> None:
         condition, nominated = pod.scheduled_condition, pod.nominated_node
         news = nominated is not None and nominated != known.nominated
         refused = condition is not None and condition.reason == UNSCHEDULABLE and condition != known.condition
         known.condition, known.nominated = condition, nominated
-        if news:
+        if not compares:
+            self.ledger.skip(news or refused)
+        elif news:
             decision = self._decision(pod, nominated, Finding(ShadowVerdict.UNDECIDED), now)
             open_ = _Open(now + SETTLE_S, self._moves.step(), decision, self._pending(pod), known.since, evicting=True)
             self._postpone(open_)

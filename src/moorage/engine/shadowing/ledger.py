@@ -36,6 +36,10 @@ class Ledger:
         self.differences.append(decision)
         self._attribute(decision)
 
+    def skip(self, decisions: int = 1) -> None:
+        """So many decisions were taken over without a comparison, as there was no time for one."""
+        self.counts.skipped += decisions
+
     def evicted(self, eviction: ComparedEviction) -> None:
         """The other scheduler evicted pods."""
         tally = self.counts.evictions

@@ -65,10 +65,10 @@ class Own(Shadow):
         """The other scheduler's world, and ours."""
         return self.there, self.here
 
-    def tell(self, event: Event, now: float) -> None:
-        """Something was seen."""
+    def tell(self, event: Event, now: float, *, compares: bool = True) -> None:
+        """Something was seen; a decision that there is no time to compare is taken over and counted."""
         if isinstance(event, PodSeen) and event.pod.template.scheduler_name in self._names:
-            self._pod_seen(event.pod, now)
+            self._pod_seen(event.pod, now, compares=compares)
             self._told += self._alternative.translated((event,))
         elif isinstance(event, PodGone):
             self._forget(event.uid)
@@ -101,7 +101,7 @@ class Own(Shadow):
 
     # --- pods ---
 
-    def _pod_seen(self, pod: Pod, now: float) -> None:
+    def _pod_seen(self, pod: Pod, now: float, *, compares: bool) -> None:
         uid = pod.uid
         record = self.there.state.record(uid)
         counts = self.ledger.counts
@@ -113,15 +113,17 @@ class Own(Shadow):
                 self._waiting.discard(uid)
                 self._refused.pop(uid, None)
                 self._told_of.pop(uid, None)
-                if self._begun:
+                if self._begun and compares:
                     self._bound[uid] = _Seen(pod, pod.node, now)
+                elif self._begun:
+                    self.ledger.skip()
             elif record is None and self._begun:
                 counts.unseen += 1
         elif pod.deleted_s is None:
             self._waiting.add(uid)
             condition = pod.scheduled_condition
             if self._begun and condition is not None and condition.reason == UNSCHEDULABLE:
-                self._refused.setdefault(uid, _Seen(pod, None, now))
+                self._refused.setdefault(uid, _Seen(pod, None, now))  # compared once, whenever there is time
 
     def _forget(self, uid: str) -> None:
         self._waiting.discard(uid)

@@ -142,6 +142,8 @@ class ShadowCounts:
     evictions: EvictionTally = field(default_factory=EvictionTally)
     unseen: int = 0
     """Pods of the named schedulers that had a node when they were first seen."""
+    skipped: int = 0
+    """Decisions that were not compared, as too many events waited."""
     left_out: int = 0
     """Differences that are no longer kept one by one."""
 
