@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from moorage.core.allocated import Pick, ShareId, allocations_of, unnamed
@@ -117,6 +118,9 @@ class Search:
             self.looks += work - self._looks.left
 
     def _run(self) -> bool | None:
+        if not self.steps and (found := self._glance()) is not None:
+            self._stack.clear()
+            return found
         while self._stack:
             try:
                 part = self._stack[-1].send(cast("SearchOutcome", self._outcome))
@@ -130,6 +134,40 @@ class Search:
             if self._looks.left <= 0:
                 return None
         return self._outcome is SearchOutcome.FOUND
+
+    def _glance(self) -> bool | None:
+        """The whole search at once if one device is wanted, whichever; it finds, raises and counts the same.
+
+        None: it has to be made part by part, since more than its selectors and its use tells whether a device will do,
+        or because that takes longer than may be looked now.
+        """
+        wanted, looks, seen = self._one_wanted(), self._looks, 1
+        if wanted is None:
+            return None
+        for each in chain.from_iterable([pool.candidates for pool in self._pools]):
+            seen += 1
+            if self._usage.held(each.id):
+                continue
+            selected = self.fit.is_selected(wanted, each) if looks.left > seen else None
+            if selected is None or (selected and (not each.whole or self._is_consumed(each.id))):
+                return None
+            if selected:
+                self._wanted.append([[wanted]])
+                self._mark(0, 0, wanted, each)
+                break
+        self.steps += 1
+        looks.left -= seen
+        return bool(self._wanted)
+
+    def _one_wanted(self) -> Wanted | None:
+        """What the claims want, if it is one device."""
+        if len(self._claims) != 1 or len(self._claims[0].requests) != 1 or self._claims[0].constraints:
+            return None
+        (request,) = self._claims[0].requests
+        choice = request.exactly
+        if choice is None or request.alternatives or not choice.is_single:
+            return None
+        return self.fit.ready(self._claims[0], request.name, choice)
 
     def picks(self) -> tuple[Pick, ...]:
         """The devices that were found, for these claims and for others that ask for the same."""

@@ -53,6 +53,11 @@ class DeviceChoice:
     capacity: FrozenDict[str, str] = EMPTY
     """How much of which capacities is needed."""
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one whole device for itself, and no alternative to others."""
+        return self.count == 1 and self.mode == EXACT_COUNT and not (self.name or self.admin_access or self.capacity)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
