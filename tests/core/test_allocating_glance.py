@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ CHOICES = [
 def device(random: Random, name: str) -> Device:
     """Mostly one of few sorts; some lack what selectors read, are tainted or shared."""
     memory = random.choice(["1Gi", "2Gi", "2Gi"])
-    attributes = {} if random.random() < 0.04 else {"big": random.random() < 0.5}
+    attributes: dict[str, Any] = {} if random.random() < 0.04 else {"big": random.random() < 0.5}
     taints = (Taint("ecc"),) if random.random() < 0.1 else ()
     return make_device(name, capacity={"memory": memory}, taints=taints, shared=random.random() < 0.1, **attributes)
 
