@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,15 @@ def test_no_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["experiment", "run", file, "--dask", f"tcp://127.0.0.1:{port}"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert "no Dask scheduler answers" in lines[-1]
+
+
+@pytest.mark.parametrize("address", ["foo", "foo://10.0.0.1:8786", "tcp://10.0.0.1:port"])
+def test_no_address(address: str, tmp_path: Path) -> None:
+    """One line and exit code 2, and nothing afterwards: no client was begun that nobody closes."""
+    file = str(write_experiment(tmp_path, DOCUMENT))
+    command = [sys.executable, "-m", "moorage", "experiment", "run", file, "--dask", address]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    *_, line = ended.stderr.splitlines()
+    assert ended.returncode == 2
+    assert line.startswith(f"error: {address}: no Dask scheduler answers"), ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -36,6 +36,7 @@ class DaskCluster:
             raise RunnerError(f"{error.name} is not installed; run pip install 'moorage[dask]'") from None
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
+            self._distributed.comm.resolve_address(address)  # a client that cannot even try is never closed
             with self._config.set(_SETTINGS):
                 self._client = self._distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
