@@ -8,10 +8,10 @@ from typing import Any, TextIO
 from moorage.core.phrases import counted
 from moorage.sim.experiments.charts import number_text
 from moorage.sim.experiments.comparing import Compared, comparison_document
-from moorage.sim.experiments.searches import SearchPlan
+from moorage.sim.experiments.searches import SearchPlan, front_name
 from moorage.sim.tables import write_table
 from moorage.sim.tuning.halves import Halves
-from moorage.sim.tuning.stages import Tuned, front_name
+from moorage.sim.tuning.stages import Tuned
 from moorage.sim.tuning.tunedfile import effects, value_text
 
 

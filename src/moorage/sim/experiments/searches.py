@@ -64,6 +64,14 @@ class Parameter:
         return all(isinstance(each, int) for each in (self.low, self.high, self.step or 1))
 
 
+def front_name(index: int) -> str:
+    """What the configuration of a compromise is called that a search finds."""
+    return f"tuned-{index + 1}"
+
+
+_FRONT = re.compile("tuned-[1-9][0-9]*")
+
+
 @dataclass(frozen=True, slots=True)
 class TuningGoal:
     """A figure that is to become larger or smaller."""
@@ -117,6 +125,8 @@ class SearchReader:
             remedy = did_you_mean(name, [*self._configurations])
             findings.problem("search.configuration", name, f"is not a configuration of this file; {remedy}")
             return None
+        for each in filter(_FRONT.fullmatch, self._configurations):
+            findings.problem("configurations", each, "is the name of what a search finds; call it something else")
         objectives = self._objectives(shape.objectives)
         parameters = self._parameters(shape.parameters)
         trials = at_least(shape.trials, 1, "search.trials", findings)

@@ -10,7 +10,7 @@ from moorage.core.values import dataclass
 from moorage.sim.experiments.conduct import Conducted, ExperimentProgress
 from moorage.sim.experiments.document import Experiment
 from moorage.sim.experiments.results import ResultRow
-from moorage.sim.experiments.searches import SearchPlan
+from moorage.sim.experiments.searches import SearchPlan, front_name
 from moorage.sim.tuning.halves import Halves, TuningError
 from moorage.sim.tuning.judging import Appraisal, choose, front, judge, thinned
 from moorage.sim.tuning.searching import Figures, Searched, TriedConfiguration, search
@@ -38,11 +38,6 @@ class Tuned:
     def appraisal(self) -> Appraisal:
         """Of the one that was chosen."""
         return self.appraisals[front_name(self.chosen)]
-
-
-def front_name(index: int) -> str:
-    """What the configuration of a compromise is called."""
-    return f"tuned-{index + 1}"
 
 
 def run_search(halves: Halves, asked: SearchPlan, conduct: Conduct, tell: Tell) -> Searched:
@@ -92,9 +87,6 @@ def run_appraisal(
         raise TuningError(f"--choose: there are {len(judged)} compromises; name one of them")
     chosen = choose(judged, searched.today, asked.objectives) if choice is None else choice
     names = {front_name(index): trial.text for index, trial in enumerate(judged)}
-    clash = next((name for name in names if name in halves.judged.configurations), "")
-    if clash:
-        raise TuningError(f"configurations: {clash} is the name of what is found; call it something else")
     given = replace(halves.judged, configurations={**halves.judged.configurations, **names})
     conducted = conduct(given, tell)
     for combination, why in conducted.failures.items():
