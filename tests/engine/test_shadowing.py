@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.affinity import SpreadConstraint
-from moorage.core.events import PodSeen
+from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import HOSTNAME
 from moorage.core.pods import RUNNING, Pod
@@ -327,6 +327,31 @@ def test_what_waits_in_one_world_only() -> None:
     shadow.bind("huge", "n1")
     assert shadow.last.verdict is ShadowVerdict.PENDING_HERE
     assert "Insufficient cpu" in shadow.last.finding.message
+
+
+def test_a_pod_that_finished_there_waits_here_no_longer() -> None:
+    """It got no node here before it had run to its end there: nothing would ever end it here, once it had one."""
+    shadow = owning("n1")
+    shadow.create("large", cpu="16")
+    shadow.bind("large", "n1")
+    shadow.create("small", cpu="1")
+    shadow.bind("small", "n1")
+    shadow.settle()
+    here = shadow.shadow.worlds[1]
+    assert here is not None
+    assert [entry.pod.name for entry in here.queue.entries()] == ["large"]
+    for name in ("large", "small"):
+        shadow.change(name, phase="Succeeded")
+    shadow.settle()
+    assert not [*here.queue.entries()]
+    shadow.tell(NodeSeen(make_node("n2", cpu="32")))
+    shadow.change("large", ready=False)
+    shadow.settle()
+    assert not [record.pod.name for record in here.state.records() if not record.pod.finished]
+    for name in ("large", "small"):
+        shadow.delete(name)
+    shadow.settle()
+    assert not here.state.records()
 
 
 def test_a_pod_that_is_evicted_here_waits_again_and_leaves_with_the_real_one() -> None:

@@ -55,7 +55,13 @@ class _Seconds(click.ParamType[float]):
     show_default=True,
     help="follow: take over each placement after judging it. own: go on with Moorage's own placements.",
 )
-@click.option("--duration", type=_Seconds(), metavar="S", default=None, help="End after S seconds; else on a signal.")
+@click.option(
+    "--duration",
+    type=_Seconds(),
+    metavar="S",
+    default=None,
+    help="Compare for S seconds, from when all there is has been read; else until a signal.",
+)
 @output_option("table", "json")
 @click.option("--report", "report_file", metavar="FILE", default=None, help="Write an HTML report, anew every minute.")
 @click.option("--anonymous", is_flag=True, help="Tokens instead of names of pods, namespaces and nodes.")

@@ -68,6 +68,10 @@ class Alternative:
         waiting = self.arrived[pod.uid] = as_pending(pod)
         self._answers.append(PodSeen(waiting))
 
+    def waits(self, uid: str) -> bool:
+        """Whether a pod that came without a node still has none."""
+        return uid in self.arrived and uid not in self.nodes
+
     def forget(self, uid: str) -> None:
         """A pod is gone for good; a replay needs what it knows of such pods at its end, others do not."""
         self.evictions.pop(uid, None)

@@ -3,7 +3,8 @@
 Two worlds get the same events: nodes, objects, pods that come, end or are deleted, pods of schedulers that are not
 named. In one the other scheduler's binds count, in the other our own: its engine decides as soon as a pod is seen, and
 its binds and evictions succeed at once. A pod that is evicted here waits again, as its controller would make another
-one; a pod that the other scheduler evicts is gone in both worlds. Nothing of it reaches a cluster.
+one; a pod that the other scheduler evicts is gone in both worlds, and so is one that has run to its end there before
+it got a node here. Nothing of it reaches a cluster.
 
 Two decisions are compared once both are known, by the scores of both nodes in our world as it is then. HTTP extenders
 are not asked. What volume controllers did for the other scheduler's binds counts as having come from outside.
@@ -69,11 +70,13 @@ class Own(Shadow):
         """Something was seen; a decision that there is no time to compare is taken over and counted."""
         if isinstance(event, PodSeen) and event.pod.template.scheduler_name in self._names:
             self._pod_seen(event.pod, now, compares=compares)
-            self._told += self._alternative.translated((event,))
+            if event.pod.finished and self._alternative.waits(event.pod.uid):
+                self._gone(event.pod.uid)
+            else:
+                self._told += self._alternative.translated((event,))
         elif isinstance(event, PodGone):
             self._forget(event.uid)
-            self._told += self._alternative.translated((event,))
-            self._alternative.forget(event.uid)
+            self._gone(event.uid)
         elif not isinstance(event, PodSeen) or event.pod.uid not in self._alternative.evictions:
             self._told.append(event)
         self.there.handle((event,), now, budget=0)
@@ -124,6 +127,11 @@ class Own(Shadow):
             condition = pod.scheduled_condition
             if self._begun and condition is not None and condition.reason == UNSCHEDULABLE:
                 self._refused.setdefault(uid, _Seen(pod, None, now))  # compared once, whenever there is time
+
+    def _gone(self, uid: str) -> None:
+        """Nothing waits for this pod any more in our world, either."""
+        self._told += self._alternative.translated((PodGone(uid),))
+        self._alternative.forget(uid)
 
     def _forget(self, uid: str) -> None:
         self._waiting.discard(uid)
