@@ -30,6 +30,7 @@ profiles: [%(profile)s]
 worse: {minSamples: %(samples)s, for: 0s, pending: {amount: 2}}
 """
 PLACED = 'moorage_trial_placed_pods{side="trial"}'
+PLAIN = "{schedulerName: moorage}"
 HARMLESS = "{schedulerName: moorage, plugins: {score: {disabled: [{name: ImageLocality}]}}}"
 HARMFUL = (
     "{schedulerName: moorage, pluginConfig: [{name: NodeAffinity, args: {addedAffinity: "
@@ -55,10 +56,10 @@ class Tried:
         self.site = site
         self._made = 0
 
-    def config(self, profile: str, samples: int = PODS) -> str:
+    def config(self, profile: str, samples: int = PODS, control: str = PLAIN) -> str:
         file = self.site.config(PATIENT)
         terms = {"profile": profile, "samples": samples}
-        file.write_text(file.read_text() + TRIAL % terms)
+        file.write_text(file.read_text().replace(PLAIN, control) + TRIAL % terms)
         return str(file)
 
     def record(self) -> dict[str, Any]:
@@ -153,6 +154,37 @@ def test_a_trial_that_is_not_worse_stays_over_leaders(site: Site) -> None:
             assert (record["trial"]["placed"], record["control"]["placed"]) == (2 * PODS, 2 * PODS)
             assert metric(b, "moorage_trial_in_force") == 1.0
             assert metric(b, PLACED) == 2 * PODS
+
+
+def test_a_trial_that_is_better_stays_over_leaders(site: Site) -> None:
+    """By the configuration no pod fits anywhere, by the trial all do: at its end it is kept, and it places pods.
+
+    The leader that began it is killed before there are enough pods, and the one that kept it afterwards.
+    """
+    tried = Tried(site)
+    config = tried.config(HARMLESS, 2 * PODS, control=HARMFUL)
+    with site.replica("a", "--config", config) as a:
+        tried.tell("the trial runs", lambda: tried.record().get("phase") == "Running", a)
+        waiting = tried.create("default")
+        tried.tell("pods of the trial are bound", tried.bound(tried.create("tried")), a)
+        with site.replica("b", "--config", config) as b:
+            tried.tell("the standby is ready", b.ready, b)
+            a.signal(signal.SIGKILL)
+            waiting += tried.create("default", 2 * PODS)  # the counts may be those of a start
+            placed = tried.create("tried", 2 * PODS)
+            tried.tell("pods of the trial are bound by the next leader", tried.bound(placed), b)
+            Path(config).write_text(Path(config).read_text().replace("duration: 1h", "duration: 1s"))
+            tried.tell("its time is over", lambda: tried.record().get("phase") == "Kept", b)
+            record = tried.record()
+            assert (record["end"], record["verdict"]) == ("TimeOver", "Better"), record
+            assert "pending is 0 where" in record["message"]
+            with site.replica("c", "--config", config) as c:
+                tried.tell("the standby is ready", c.ready, c)
+                b.signal(signal.SIGKILL)
+                tried.tell("the third leader places pods as the trial does", tried.bound(tried.create("tried")), c)
+                assert metric(c, "moorage_trial_in_force") == 1.0
+                assert (tried.record()["phase"], tried.record()["verdict"]) == ("Kept", "Better")
+                assert not any(tried.bound([path])() for path in waiting)
 
 
 def test_a_trial_ends_with_its_document_and_a_broken_one_spoils_nothing(
