@@ -6,7 +6,7 @@ watch of a cluster would show next, for replays, benchmarks and tests: a bound p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import overload
 
@@ -39,6 +39,9 @@ from moorage.core.events import (
 )
 from moorage.core.pods import Pod
 from moorage.core.sharewriting import taken_devices
+from moorage.core.values import copier
+
+_on_node: Callable[[Pod, str, str | None, tuple[int, ...]], Pod] = copier(Pod, "node", "nominated_node", "devices")
 
 
 @overload
@@ -109,7 +112,7 @@ class Echo:
             return []
         if isinstance(command, Bind):
             devices = taken_devices(command.annotations) if command.annotations else ()
-            pod = replace(pod, node=command.node, nominated_node=None, devices=devices)
+            pod = _on_node(pod, command.node, None, devices)
         else:
             pod = with_status(pod, command)
         self.pods[uid] = pod

@@ -167,13 +167,17 @@ class Gangs:
 
     def next_s(self) -> float | None:
         """When `review` has something to do even if nothing happens, also if that changes no decision."""
-        times = (self.next_review_s(), self.provisioning.next_s())
-        return min((time for time in times if time is not None), default=None)
+        review_s, provisioning_s = self.next_review_s(), self.provisioning.next_s()
+        if review_s is None or provisioning_s is None:
+            return provisioning_s if review_s is None else review_s
+        return min(review_s, provisioning_s)
 
     def next_review_s(self) -> float | None:
         """When time alone could change what `review` decides."""
-        times = (self.recovery.next_review_s(), self._room.turns.next_review_s())
-        return min((time for time in times if time is not None), default=None)
+        recovery_s, turn_s = self.recovery.next_review_s(), self._room.turns.next_review_s()
+        if recovery_s is None or turn_s is None:
+            return turn_s if recovery_s is None else recovery_s
+        return min(recovery_s, turn_s)
 
     def call_began(self) -> None:
         """The engine is called: what was found before may not hold any more."""

@@ -307,6 +307,8 @@ class MakingRoom:
 
     def next_s(self) -> float | None:
         """When an evicted pod need not be expected any more, or shares follow from another usage."""
+        if not self.expected and not self._state.queues.active:
+            return None
         times = [each.until_s for each in self.expected.values()]
         if self._state.queues.active and self.usage.next_s is not None:
             times.append(self.usage.next_s)

@@ -34,6 +34,11 @@ class Pacing:
     _aside: dict[str, list[Item]] = field(default_factory=dict)
     """By namespace, each a heap. Entries may be stale, recognised by the ticket."""
 
+    @property
+    def aside(self) -> bool:
+        """Whether entries were set aside."""
+        return bool(self._aside)
+
     def begin(self, now: float, untouched: int) -> None:
         """A call begins; `untouched` pods may be tried before a namespace could be crowded."""
         slow = self._slow_until_s and max(self._slow_until_s.values()) > now
@@ -79,10 +84,12 @@ class Pacing:
 
     def ready(self) -> bool:
         """Whether `next_slow` would find an entry."""
-        return any(self.room(name) > 0 for name in self._aside)
+        return bool(self._aside) and any(self.room(name) > 0 for name in self._aside)
 
     def next_s(self, now: float) -> float | None:
         """When the next slow namespace with pods set aside need not give way any more."""
+        if not self._aside:
+            return None
         times = (self._slow_until_s[name] for name in self._aside if name in self._slow_until_s)
         return min((until_s for until_s in times if until_s > now), default=None)
 

@@ -288,6 +288,8 @@ class SchedulingQueue:
         `untouched` is how many may be tried before a namespace could have its share of the binds.
         """
         self.pacing.begin(now, untouched)
+        if not self._postponed and not self.pacing.aside:
+            return
         for item in (*self._postponed, *self.pacing.admitted(now)):
             if self.shared is None or not self.shared.takes(item[2]):
                 heappush(self._active, item)

@@ -7,7 +7,7 @@ comes again at once under another name, as its controller would make it, and run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -15,7 +15,10 @@ from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus
 from moorage.core.echo import Echo
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
-from moorage.core.values import dataclass
+from moorage.core.values import copier, dataclass
+
+_created: Callable[[Pod, float], Pod] = copier(Pod, "created_s")
+_ANSWERED = (Bind, DeletePod, PatchPodStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,11 @@ class PodArrivals:
     @property
     def next_s(self) -> float | None:
         """When the next pod comes or ends; None if that never happens."""
-        times = [self._ends[0][0]] if self._ends else []
-        if self._start_s is not None and self._to_come:
-            times.append(self._start_s + self._to_come[-1].after_s)
-        return min(times, default=None)
+        end_s = self._ends[0][0] if self._ends else None
+        if self._start_s is None or not self._to_come:
+            return end_s
+        come_s = self._start_s + self._to_come[-1].after_s
+        return come_s if end_s is None else min(end_s, come_s)
 
     def due(self, now_s: float) -> list[Event]:
         """What happens up to now: pods that end, then those that come."""
@@ -88,7 +92,7 @@ class PodArrivals:
         """What comes of a command about one of these pods; None if it is about something else."""
         uid = command.pod.uid
         arrival = self._here.get(uid)
-        if arrival is None or not isinstance(command, Bind | DeletePod | PatchPodStatus):
+        if arrival is None or not isinstance(command, _ANSWERED):
             return None
         events = self._echo.events((command,))
         if isinstance(command, DeletePod):
@@ -98,6 +102,11 @@ class PodArrivals:
             if arrival.run_s is not None:
                 heappush(self._ends, (now_s + arrival.run_s, uid))
         return events
+
+    def is_single(self, command: Command) -> bool:
+        """Whether the command binds one of these pods, and that one is in no gang."""
+        arrival = self._here.get(command.pod.uid)
+        return arrival is not None and isinstance(command, Bind) and arrival.pod.template.gang is None
 
     def leave(self, nodes: Collection[str], now_s: float) -> dict[str, str]:
         """Evict the pods of some nodes, as a drain does; `namespace/name` of each -> its node."""
@@ -110,7 +119,7 @@ class PodArrivals:
         return found
 
     def _come(self, arrival: Arrival, pod: Pod, now_s: float) -> Event:
-        pod = replace(pod, created_s=now_s)
+        pod = _created(pod, now_s)
         self._here[pod.uid] = arrival
         self._echo.pods[pod.uid] = pod
         return PodSeen(pod)

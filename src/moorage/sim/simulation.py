@@ -162,6 +162,8 @@ class _Run:
             raise SimulationError(self._prices.problems)
         self._interrupted = False
         """Whether pods may be left that could be decided on."""
+        self._watched = 0
+        """How many of the answers that the engine has not heard yet the watcher knows already."""
         self._used_before: set[str] | None = None
         """The nodes that were in use at the start; None until then."""
         self._warnings: list[str] = list(self._prices.warnings)
@@ -204,11 +206,13 @@ class _Run:
             if not done:
                 most += _ROUNDS_PER_POD * len(self._pods)
             done += 1
-            if answers or (self._interrupted and not self._engine.state.devices.reservations):
+            if (answers and not self._watched) or (self._interrupted and not self._engine.state.devices.reservations):
                 continue
             times = (self._engine.next_change_s(), self._cluster.next_s, self._arrivals.next_s)
             next_s = min((time for time in times if time is not None), default=None)
             if next_s is None or next_s > latest_s:
+                if answers:
+                    continue
                 if end_s is not None:
                     self._advance(end_s)
                 return
@@ -228,13 +232,30 @@ class _Run:
             cluster.advance(to_s)
 
     def _round(self, answers: list[Event]) -> list[Event]:
-        """One round; what it returns belongs into the next one, empty when the cluster has come to rest."""
-        now_s = self._cluster.now_s
+        """One round; what it returns belongs into the next one, empty when the cluster has come to rest.
+
+        Answers that can change nothing by themselves are told with whatever happens next: a call of the engine for
+        them alone would cost as much as carrying out the bind does. The watcher hears of them at once.
+        """
+        now_s, watcher = self._cluster.now_s, self._watcher
         events = [*answers, *self._seen(), *self._arrivals.due(now_s)]
         commands = self._decide(events)
-        if self._watcher is not None:
-            self._watcher.turn(self._engine, now_s, events, commands)
-        return [answer for command in commands for answer in self._carry_out(command)]
+        if watcher is not None:
+            watcher.turn(self._engine, now_s, events[self._watched :], commands)
+        answers = [answer for command in commands for answer in self._carry_out(command)]
+        self._watched = len(answers) if answers and self._changes_nothing(commands) else 0
+        if self._watched and watcher is not None:
+            watcher.turn(self._engine, now_s, answers, ())
+        return answers
+
+    def _changes_nothing(self, commands: Sequence[Command]) -> bool:
+        """Whether the answers to these commands lead to no decision: binds of pods that no other one waits for."""
+        engine = self._engine
+        if engine.planning is not None or engine.asking is not None or engine.queue.shared is not None:
+            return False
+        if engine.sides.on or engine.gangs.busy or engine.bindings.waiting or engine.state.devices.reservations:
+            return False
+        return all(isinstance(command, RecordEvent) or self._arrivals.is_single(command) for command in commands)
 
     def _seen(self) -> list[Event]:
         """What is new in the cluster, after its controllers have reacted."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from moorage.core.pods import Pod
-from moorage.core.values import dataclass
+from moorage.core.values import copier, dataclass
 from moorage.sim.arrivals import Arrival
 from moorage.sim.experiments.traceobjects import node_object, pod_object
 from moorage.sim.experiments.traces import Trace, TraceError, TracePod, read_trace
@@ -34,6 +34,8 @@ MOST_PODS = 1_000_000
 _DEFAULT_INTERVAL_S = 1.0
 _ROUNDED = 3
 """Random times are whole milliseconds, so that they do not depend on the last bit of a logarithm."""
+
+_named: Callable[[Pod, str, str], Pod] = copier(Pod, "uid", "name")
 
 
 @dataclass(slots=True)
@@ -175,7 +177,7 @@ class _Templates:
         if model is None:
             model = self._models[line.kind] = self._made(line)
         name = f"{line.name}-{number}"
-        return replace(model, uid=name, name=name)
+        return _named(model, name, name)
 
     def _made(self, line: TracePod) -> Pod:
         try:
@@ -235,7 +237,7 @@ def _made_arrivals(settings: Mapping[str, Any], seed: int, split: tuple[int, int
         run_s = None if mean_s is None else round(dice.expovariate(1 / mean_s), _ROUNDED)
         if number % every == index:
             name = f"{models[chosen].name}-{number}"
-            yield Arrival(round(at_s, _ROUNDED), replace(models[chosen], uid=name, name=name), run_s)
+            yield Arrival(round(at_s, _ROUNDED), _named(models[chosen], name, name), run_s)
 
 
 _MAKERS: Mapping[
