@@ -147,6 +147,8 @@ class EngineContext:
 
     def ring(self, now: float) -> None:
         """Wake the units whose alarm is due. Alarms that are set meanwhile ring at the next call."""
+        if not self._alarms:
+            return
         due = []
         while self._alarms and self._alarms[0][0] <= now:
             due.append(heapq.heappop(self._alarms)[2])

@@ -254,7 +254,8 @@ class Engine:
         times = [self.bindings.next_wakeup(), self._context.next_alarm()]
         if deciding:
             times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.stale.next_s()]
-        return min((time for time in times if time is not None), default=None)
+        known = [time for time in times if time is not None]
+        return min(known) if known else None
 
     def runner_of(self, pod: Pod) -> Runner | None:
         """The runner of the profile that is responsible for a pod; None if no profile is."""
@@ -551,7 +552,8 @@ class Engine:
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
         times += [self.gangs.next_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]
         times.append(self._context.sides.next_s())
-        return min((time for time in times if time is not None), default=None)
+        known = [time for time in times if time is not None]
+        return min(known) if known else None
 
     # --- deciding ---
 

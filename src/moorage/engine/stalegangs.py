@@ -35,7 +35,7 @@ class StaleGangs:
 
     def next_s(self) -> float | None:
         """When `review` has something to do even if nothing happens."""
-        return min(self._due_s.values(), default=None)
+        return min(self._due_s.values()) if self._due_s else None
 
     def review(self, turn: Turn) -> None:
         """Evict what has lacked members for too long."""

@@ -74,12 +74,12 @@ class Meter:
         """Note who came, got a node or went; see `Watcher`."""
         self._now_s, self._latest = now_s, None
         for event in events:
-            if isinstance(event, BindDone):
-                if event.outcome is BindOutcome.BOUND:
-                    self._placed(event.uid, now_s)
-            elif isinstance(event, PodSeen):
+            if isinstance(event, PodSeen):
                 if event.pod.uid not in self._known:
                     self._came(engine, event.pod, now_s)
+            elif isinstance(event, BindDone):
+                if event.outcome is BindOutcome.BOUND:
+                    self._placed(event.uid, now_s)
             elif isinstance(event, PodGone):
                 self._known.discard(event.uid)
                 self._end(event.uid, now_s)
