@@ -32,7 +32,7 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 
-_BATCH = 64
+BATCH = 64
 """Pods decided per call, as the scheduler does with its binds in flight."""
 
 _WARM_UP_NODES = 64
@@ -189,7 +189,7 @@ def measure(
     A batch on a few nodes goes first: methods of values are made at their first call (docs/decisions/0018).
     """
     tune_process()
-    _place(workload, _WARM_UP_NODES, 0, _BATCH, clock)
+    _place(workload, _WARM_UP_NODES, 0, BATCH, clock)
     return _place(workload, nodes, pods_present, decisions, clock)
 
 
@@ -203,11 +203,11 @@ def _place(workload: str, nodes: int, pods_present: int, decisions: int | None, 
     calls = _Calls(engine, equip(engine, chosen, nodes, pods), clock)
     if chosen.waiting:
         calls.send(pods, 0.0, 0)
-    start, sizes = 0, cycle(chosen.gangs or (_BATCH,))
+    start, sizes = 0, cycle(chosen.gangs or (BATCH,))
     while calls.answers or start < len(pods):
         size = next(sizes)
         new = () if chosen.waiting else pods[start : start + size]
-        calls.send(new, float(start), _BATCH if chosen.waiting else len(pods))
+        calls.send(new, float(start), BATCH if chosen.waiting else len(pods))
         while chosen.gangs and calls.answers:
             calls.send((), float(start), len(pods))
         start += size

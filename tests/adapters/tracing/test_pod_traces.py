@@ -11,9 +11,19 @@ from moorage.adapters.tracing.pods import PodTraces
 from moorage.adapters.tracing.spans import Sampler, Span, ids_of
 from moorage.core.commands import Bind, Command, RecordEvent
 from moorage.core.echo import answer_to
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    Event,
+    NodeSeen,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    TrialRecalled,
+)
 from moorage.core.pods import on_node
 from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Hold
@@ -22,6 +32,7 @@ from moorage.plugins.node_resources_balanced_allocation import NodeResourcesBala
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.actors import Permitter
 from tests.engine.play import small_profile
+from tests.engine.trialplays import Only, trial
 
 START_S = 1000
 CREATED_S = START_S - 2
@@ -32,7 +43,13 @@ GANG = {"pod-group": "g", "moorage.dev/pod-group-min-available": "2"}
 class World:
     """An engine whose turns are traced; each look at the clock takes a microsecond."""
 
-    def __init__(self, *plugins: Plugin, ratio: float = 1.0, most_pods: int = 100) -> None:
+    def __init__(
+        self,
+        *plugins: Plugin,
+        ratio: float = 1.0,
+        most_pods: int = 100,
+        settings: EngineSettings | None = None,
+    ) -> None:
         self.spans: list[Span] = []
         self.now_s = float(START_S)
         ticks, numbers = itertools.count(1), itertools.count(1)
@@ -43,7 +60,7 @@ class World:
             new_id=lambda: next(numbers),
             most_pods=most_pods,
         )
-        self.engine = Engine([small_profile(*plugins)], observer=self.traces.attempt)
+        self.engine = Engine([small_profile(*plugins)], settings, observer=self.traces.attempt)
         self.traces.equip(self.engine)
 
     def turn(self, *events: Event, at_s: float | None = None) -> list[Command]:
@@ -289,3 +306,15 @@ def test_an_engine_without_traces_calls_plugins_themselves() -> None:
     fit = runner.plugins.get("NodeResourcesFit")
     assert fit is not None
     assert fit.filter != fit.plugin.filter  # type: ignore[attr-defined] # which it has
+
+
+def test_calls_of_a_trials_plugins_have_spans() -> None:
+    """Those of the profile that decides on the pod, and only those."""
+    world = World(settings=EngineSettings(trial=trial(Only("n2"))))
+    world.turn(TrialRecalled(None), NodeSeen(make_node("n1")), NodeSeen(make_node("n2")))
+    for namespace, filters in (("new", ["Only"]), ("default", [])):
+        commands = world.turn(PodSeen(make_pod("web", namespace=namespace, cpu="1", created_s=CREATED_S)))
+        world.bound(*commands, at_s=world.now_s + 1)
+        assert [span.name for span in world.named("Only")] == filters
+        assert {world.parent(span) for span in world.named("Only")} <= {"Filter"}
+        world.spans.clear()
