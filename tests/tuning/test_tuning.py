@@ -186,7 +186,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a name that is needed": (
         {"configurations": [{"name": "tuned-1"}], "search": {**SEARCH, "trials": 1}},
-        "configurations: tuned-1: is the name of what a search finds; call it something else",
+        'configurations: "tuned-1": is the name of what a search finds; call it something else',
     ),
 }
 
