@@ -12,24 +12,29 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import structlog
-
 MOST_WAITING = 20_000
 """Events that wait; at two milliseconds a decision, the last of them are compared 40 seconds later."""
+MOST_WAITING_BYTES = 128 << 20
+"""Of these: a pod may be large."""
 
 Item = TypeVar("Item")
-log = structlog.get_logger()
 
 
 class Inbox(Generic[Item]):
     """Items in the order of their arrival; `take` is told when each arrived and whether there is time to compare."""
 
-    def __init__(self, take: Callable[[Item, float, bool], None], most: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        take: Callable[[Item, float, bool], None],
+        size_of: Callable[[Item], int],
+        most: int = MOST_WAITING,
+        most_bytes: int = MOST_WAITING_BYTES,
+    ) -> None:
         self._take = take
-        self._most = most
+        self._size_of = size_of
+        self._most, self._most_bytes = most, most_bytes
         self._waiting: deque[tuple[Item, float]] = deque()
-        self._overrun = False
-        """Whether there were too many since the inbox was last empty."""
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -37,14 +42,12 @@ class Inbox(Generic[Item]):
     def put(self, item: Item) -> None:
         """Something arrived; with it there are at most as many as may wait."""
         self._waiting.append((item, time.monotonic()))
-        if len(self._waiting) > self._most:
-            if not self._overrun:
-                self._overrun = True
-                log.warning("decisions come faster than they are compared; some will not be", waiting=self._most)
-            self._take(*self._waiting.popleft(), False)
+        self._bytes += self._size_of(item)
+        while len(self._waiting) > self._most or (self._bytes > self._most_bytes and len(self._waiting) > 1):
+            self.take(compares=False)
 
     def take(self, *, compares: bool = True) -> None:
         """Take the oldest."""
-        self._take(*self._waiting.popleft(), compares)
-        if not self._waiting:
-            self._overrun = False
+        item, arrived_s = self._waiting.popleft()
+        self._bytes -= self._size_of(item)
+        self._take(item, arrived_s, compares)

@@ -22,7 +22,7 @@ from moorage.app.inbox import Inbox
 from moorage.app.lifetime import first, stop_signal
 from moorage.app.process import Process, run, tuned, until_stopped
 from moorage.app.sources import Following, watched_kinds
-from moorage.core.events import Event
+from moorage.core.events import Event, PodSeen
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.core.values import dataclass
 from moorage.engine.settings import EngineSettings
@@ -99,6 +99,11 @@ async def _serve(process: ShadowProcess, probes: Probes) -> None:
         await process.work()
 
 
+def _size_of(event: Event | _Begin) -> int:
+    """How much a waiting event keeps, of what tenants can make large."""
+    return event.pod.template.size if isinstance(event, PodSeen) else 0
+
+
 class ShadowProcess(Process):
     """One shadow on one API server."""
 
@@ -119,7 +124,9 @@ class ShadowProcess(Process):
         self._measures = [StandingMeasure(engine) for engine in shadow.worlds if engine is not None]
         self._lags = BucketTally(LAG_BOUNDS_S)
         self._metrics = ShadowMetrics(shadow.ledger.counts, self._lags, self._standings)
-        self._inbox: Inbox[Event | _Begin] = Inbox(self._take)
+        self._inbox: Inbox[Event | _Begin] = Inbox(self._take, _size_of)
+        self._skips = False
+        """Whether decisions were not compared since the inbox was last empty."""
         self._wake = asyncio.Event()
         self._begun = asyncio.Event()
         self._began_s = clock.now_s()
@@ -207,6 +214,7 @@ class ShadowProcess(Process):
         end_s = time.monotonic() + _TURN_S
         while self._inbox and time.monotonic() < end_s:
             self._inbox.take()
+        self._skips = self._skips and bool(self._inbox)
         next_s = self.shadow.review(clock.now_s(), _STEP)
         for engine in self.shadow.worlds:
             for fault in [] if engine is None else engine.faults.take():
@@ -221,7 +229,11 @@ class ShadowProcess(Process):
             state = self.shadow.worlds[0].state
             log.info("comparing", mode=self.shadow.mode, nodes=state.node_count, pods=state.pod_count, **self._told())
             return
+        skipped = self.shadow.ledger.counts.skipped
         self.shadow.tell(event, clock.now_s(), compares=compares)
+        if self.shadow.ledger.counts.skipped > skipped and not self._skips:
+            self._skips = True
+            log.warning("decisions come faster than they are compared; some are not", waiting=len(self._inbox))
         if self._begun.is_set():
             self._lags.observe(time.monotonic() - arrived_s)
 
