@@ -72,7 +72,7 @@ class History:
             self._node_comes()
         for _ in range(self.draw.randint(0, 6)):
             self._job_comes(self.leaves[:1])
-        self._compare()
+            self._compare()  # evicted pods come back before the engine expects them no more
         events: list[Callable[[], None]] = [
             *[self._job_comes] * 10,
             *[self._job_ends] * 3,

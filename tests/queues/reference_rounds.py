@@ -92,7 +92,7 @@ class Round:
         for job in dict.fromkeys(served):
             pods = [pod for each in self.served if each.job is job for pod in each.pods]
             promised = {pod: ref.at.pop(pod) for pod in pods}
-            at_once = job not in blamed and len(job.pods) == 1
+            at_once = job not in blamed
             if not at_once or not all(ref.put(pod, promised[pod]) or ref.put(pod) for pod in pods):
                 ref.at.update(promised)
         ref.leaving = {}
