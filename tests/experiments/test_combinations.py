@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +167,12 @@ def test_a_journal_is_decided_anew(tmp_path: Path) -> None:
     assert found["placed", ""] == found["pods", ""] == 12
     assert found["allocated", "cpu"] == 6 / 32
     assert found["waiting-p99", ""] == 0
+
+
+def test_nothing_of_a_combination_stays_in_the_process(tmp_path: Path) -> None:
+    """A process computes thousands of them; engines refer to themselves, and the collector runs rarely."""
+    experiment = experiment_of(tmp_path, trace_document())
+    combination = next(iter(experiment.combinations()))
+    for _ in range(2):
+        assert run_job(combination.asked, experiment.data[combination.input])["result"]["decisions"]
+        assert gc.collect() < 100

@@ -5,6 +5,7 @@ It stands above the simulator since it finds the plugins that are installed wher
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -28,6 +29,7 @@ def run_job(asked: Mapping[str, Any], data: Mapping[str, bytes]) -> dict[str, An
         answer["problems"] = list(error.problems)
     except Exception as error:  # noqa: BLE001 - a fault in one combination must not end the others
         answer["problems"] = [f"internal error: {type(error).__name__}: {' '.join(str(error).split())}"]
+    gc.collect()  # parts of an engine refer to each other, and the collector runs rarely: each one would stay for long
     answer["seconds"] = time.process_time() - began_s
     return answer
 
