@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.core.devicecel import DeviceSelector, Reading, compile_selector
+from moorage.core.devicecel import DeviceSelector, ReadValues, compile_selector
 from moorage.core.devicepools import DeviceCandidate, spread
 from moorage.core.devices import Device, Version
 from moorage.core.deviceselectors import KeptAnswers, Looks, SelectorError, holds
@@ -77,12 +77,13 @@ def test_a_device_that_cannot_be_read_fails_every_selector() -> None:
 def test_answers_of_many_expressions_about_many_devices_are_bounded_together() -> None:
     """Who writes many long selectors has them evaluated again; memory stays what it is."""
     kept = KeptAnswers(most_bytes=10_000)
-    readings = [Reading(tuple(("attributes", "d", f"a{each}", f"d/a{each}") for each in range(20))) for _ in range(30)]
+    names = tuple(("attributes", "d", f"a{each}", f"d/a{each}") for each in range(20))
+    readings = [ReadValues(names) for _ in range(30)]
     for number in range(300):
         kept.keep(readings[number % 30], number, answer=True)
         assert sum(len(reading.answers) for reading in readings) <= 10_000 // (20 * 8)
     assert readings[299 % 30].answers[299]
-    kept, few = KeptAnswers(), Reading(())
+    kept, few = KeptAnswers(), ReadValues(())
     for number in range(20_000):
         kept.keep(few, number, answer=True)
     assert len(few.answers) <= 4096

@@ -136,7 +136,7 @@ _Name: TypeAlias = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadValues:
     """The single attributes and capacities that one selector reads, or several, and what was said of their values."""
 
     names: tuple[_Name, ...]
@@ -163,7 +163,7 @@ class DeviceSelector:
 
     text: str
     _expression: Expression
-    reading: Reading | None = None
+    reading: ReadValues | None = None
     """None if it reads more of a device than single attributes and capacities."""
 
     def answer(self, device: SelectableDevice, limit: int = MOST_COST) -> SelectorAnswer | EvaluationError:
@@ -241,7 +241,7 @@ def compile_selector(expression: str) -> DeviceSelector | CompileError:
     if compiled.type not in (ty.BOOL, ty.DYN):
         return CompileError(f"must evaluate to bool or the unknown type, not {compiled.type}")
     names = _names(compiled)
-    return DeviceSelector(expression, compiled, None if names is None else Reading(names))
+    return DeviceSelector(expression, compiled, None if names is None else ReadValues(names))
 
 
 def _names(expression: Expression) -> tuple[_Name, ...] | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         AskedDevice,
         DeviceSelector,
         EvaluationError,
-        Reading,
+        ReadValues,
         SelectableDevice,
         SelectorAnswer,
     )
@@ -116,9 +116,9 @@ class KeptAnswers:
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._readings: dict[int, Reading] = {}
+        self._readings: dict[int, ReadValues] = {}
 
-    def keep(self, reading: Reading, key: Hashable, *, answer: bool) -> None:
+    def keep(self, reading: ReadValues, key: Hashable, *, answer: bool) -> None:
         """Keep an answer with what was read for it."""
         size = _ANSWER_BYTES + _NAME_BYTES * len(reading.names)
         if self._bytes + size > self._most_bytes:
@@ -157,9 +157,9 @@ def all_hold(expressions: tuple[str, ...], candidate: DeviceCandidate, ask: Call
 
 
 @lru_cache(_KEPT_SELECTORS)
-def _together(expressions: tuple[str, ...]) -> Reading | None:
+def _together(expressions: tuple[str, ...]) -> ReadValues | None:
     """What several selectors read; None if that is more than single values, or one of them is no selector."""
-    from moorage.core.devicecel import Reading  # noqa: PLC0415 - with the first expression only
+    from moorage.core.devicecel import ReadValues  # noqa: PLC0415 - with the first expression only
 
     names = set[tuple[str, str, str, str]]()
     for expression in expressions:
@@ -167,7 +167,7 @@ def _together(expressions: tuple[str, ...]) -> Reading | None:
         if isinstance(selector, str) or selector.reading is None:
             return None
         names.update(selector.reading.names)
-    return Reading(tuple(sorted(names)))
+    return ReadValues(tuple(sorted(names)))
 
 
 @lru_cache(_KEPT_SELECTORS)
