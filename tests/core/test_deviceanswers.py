@@ -135,3 +135,20 @@ def test_what_was_found_becomes_what_a_search_would_give() -> None:
     assert allocations_of(picks, (either, pair), fit, "b", unnamed) == search.allocations()
     assert [each.request for each in search.allocations()[0].devices] == ["r0/fast"]
     assert search.allocations()[1].config[0].source == "FromClass"
+
+
+def test_a_node_that_comes_back_gets_no_answer_from_before() -> None:
+    """What it shares with others was taken while it was gone; its row and what it sees are the same as before."""
+    state, answers, one = cluster(), DeviceAnswers(), make_resource_claim("one")
+    for name in ("a", "b"):
+        state.remove_object("ResourceSlice", name)
+    assert asked(answers, state, one) == [FITS, FITS]
+    a, b = rows(state)
+    state.remove_node("a")
+    put(state, make_resource_claim("other", allocation=make_allocation("net/card")))
+    found = answers.get(state, (one,), np.array([b], dtype=np.intp), lambda search: search.run(1 << 20))
+    assert found is not None
+    assert found.tolist() == [NONE]
+    state.upsert_node(make_node("a"))
+    assert rows(state) == [a, b]
+    assert asked(answers, state, one) == [NONE, NONE]

@@ -31,6 +31,8 @@ _KEPT_SHAPES = 64
 _KEPT_PICKS = 16_384
 """Of how many searches it is kept which devices they found; the sort of claims that was seen longest ago goes first."""
 
+_NO_VIEW = -1
+"""Of a row whose node is gone: the next one gets what is known when it comes, not what was known before."""
 _ONE_BY_ONE = 16
 """Up to this many changed views are looked at one by one, more with all rows."""
 
@@ -50,7 +52,7 @@ class DeviceAnswers:
         """Of how many searches the columns have what was found, or of fewer; counted when that may be too many."""
         self._state: ClusterState | None = None
         self._views: Ints = np.zeros(0, dtype=np.int64)
-        """Row -> its view, int64[capacity]."""
+        """Row -> its view, int64[capacity]; `_NO_VIEW` for rows without a node."""
         self._laid_out = 0
         """Differs whenever `_views` does."""
         self._nodes_at = self._names_at = 0
@@ -124,16 +126,15 @@ class DeviceAnswers:
                 return
             changed, names = state.node_log.since(self._nodes_at), views.node_log.since(self._names_at)
         if changed is None or names is None:
-            self._state, self._views = state, np.zeros(state.capacity, dtype=np.int64)
+            self._state, self._views = state, np.full(state.capacity, _NO_VIEW, dtype=np.int64)
             self._laid_out += 1
             changed, names = state.rows().tolist(), []
         named = (row for row in map(state.row_of, names) if row is not None)
         for row in dict.fromkeys((*changed, *named)):
-            if state.alive[row]:
-                view = views.view(state.node(row))
-                if view != self._views.item(row):
-                    self._views[row] = view
-                    self._laid_out += 1
+            view = views.view(state.node(row)) if state.alive[row] else _NO_VIEW
+            if view != self._views.item(row):
+                self._views[row] = view
+                self._laid_out += 1
         self._nodes_at, self._names_at = state.node_log.position, views.node_log.position
 
     def _column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:
