@@ -28,6 +28,18 @@ def test_changes_end_like_a_fresh_count(seed: int) -> None:
         _check(teams)
 
 
+def test_a_pod_that_goes_before_its_attempt_is_finished_is_not_tried_again() -> None:
+    """A search for devices may go on in the next call, which hears first that the pod is gone."""
+    engine = Teams(make_queue("a", 4)).engine
+    queue = engine.queue
+    engine.handle([PodSeen(team_pod("a0", "a"))], 0.0, budget=0)
+    unit = queue.pop(0.0)
+    assert unit is not None
+    queue.postpone(unit, 0.0)
+    assert engine.handle([PodGone(unit.uid)], 1.0)[0] == []
+    assert queue.pop(1.0) is None
+
+
 def test_an_active_pod_whose_queue_goes_says_so_and_starts_when_it_is_back() -> None:
     teams = Teams(make_queue("a", 4), make_queue("b", 4))
     teams.engine.handle([PodSeen(team_pod(f"a{number}", "a")) for number in range(3)], 0.0, budget=1)

@@ -291,7 +291,7 @@ class SchedulingQueue:
         if not self._postponed and not self.pacing.aside:
             return
         for item in (*self._postponed, *self.pacing.admitted(now)):
-            if self.shared is None or not self.shared.takes(item[2]):
+            if item[2].ticket == item[1] and (self.shared is None or not self.shared.takes(item[2])):
                 heappush(self._active, item)
         self._postponed.clear()
 
