@@ -88,6 +88,24 @@ def test_namespaces_are_selected_by_label_and_followed() -> None:
     assert play.bound == {"new/a": "n1", "old/b": "n1"}
 
 
+def test_what_changes_between_two_trials_counts_in_the_second() -> None:
+    """Namespaces are labelled while none is in force; the next one begins without another configuration."""
+    pods = TrialPods((), selector_from_labels({"ring": "first"}))
+    play = TrialPlay(trial(Only("n1"), pods=pods, duration_s=60.0))
+    labels = FrozenDict({"ring": "first"})
+    play.tell(ObjectSeen(NAMESPACE, "old", Namespace("old", labels)))
+    play.recall()
+    play.create("old", ["a"])
+    assert play.side("old/a") is Side.TRIAL
+    play.wait(120)
+    assert not play.engine.sides.on
+    play.tell(ObjectSeen(NAMESPACE, "old", Namespace("old")), ObjectSeen(NAMESPACE, "new", Namespace("new", labels)))
+    play.recall()
+    play.create("new", ["b"])
+    play.create("old", ["c"])
+    assert [play.side(name) for name in ("new/b", "old/c")] == [Side.TRIAL, Side.CONTROL]
+
+
 def test_a_namespace_that_changes_sides_disturbs_no_other() -> None:
     """Whoever makes or labels a namespace sends nobody else's pods back, and has nobody else's tried again."""
     pods = TrialPods((), selector_from_labels({"ring": "first"}))

@@ -174,6 +174,10 @@ class Sides:
         """Use these terms and their runners from now on; `resume` says what becomes of the trial so far."""
         self.terms, self.runners, self.fallback = terms, dict(runners), fallback
         self.refused = None
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Look up namespaces anew."""
         self._covered.clear()
         self._selected = None
 
@@ -181,6 +185,7 @@ class Sides:
         """Go on with a trial, begin another one, or end it, as terms and record say."""
         self.recalled, self.on, terms = True, False, self.terms
         self.record = record
+        self._look_again()  # namespaces are followed only while a trial is in force
         if terms is None or self.refused is not None:
             end = TrialEnd.REMOVED if self.refused is None else TrialEnd.BROKEN
             if record is not None and record.in_force:
