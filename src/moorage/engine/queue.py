@@ -556,9 +556,7 @@ class SchedulingQueue:
         return shared.pop()
 
     def _pop_backing_off(self, now: float) -> Unit | None:
-        """With nothing active, the first pod in backoff that did not fail by error; with one of a queue, all of these
-        are tried, in the order of queues.
-        """
+        """With nothing active, the first pod in backoff that did not fail by error; pods of queues in their order."""
         while self._backing_off:
             _, key, ticket, unit = heappop(self._backing_off)
             if unit.ticket != ticket:
