@@ -48,6 +48,11 @@ def test_a_gang_that_lost_its_minimum_in_a_round_gets_no_single_pod() -> None:
     told(3029)
 
 
+def test_what_a_limit_keeps_out_needs_no_room_where_others_leave() -> None:
+    """A victim on a full node is enough: it makes room in its queue, and the gang starts elsewhere."""
+    told(3781)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

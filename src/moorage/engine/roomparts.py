@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from moorage.core.pods import Pod
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.state import ClusterState, PodRecord
 from moorage.engine.sharedjobs import RunningJob, VictimUnit
@@ -71,3 +73,16 @@ def enough_free(state: ClusterState, need: Amounts) -> bool:
         if int(left.clip(0).sum()) < amount:
             return False
     return True
+
+
+def frees_enough(state: ClusterState, pod: Pod, node: str, units: Iterable[VictimUnit]) -> bool:
+    """Whether a node has enough for a pod once these are gone, as far as amounts go."""
+    resources, row = state.resources, state.row_of(node)
+    if row is None:
+        return False
+    freed: Counter[int] = Counter()
+    for record in (record for unit in units for record in unit.records if record.node == node):
+        freed.update(dict(record.vector.pairs))
+    left = resources.allocatable[:, row] - resources.requested[:, row]
+    wanted = resources.vector(pod.requests)
+    return not wanted.unknown and all(left[column] + freed[column] >= amount for column, amount in wanted.pairs)

@@ -16,7 +16,7 @@ from math import inf
 
 from moorage.core.arrays import Rows
 from moorage.core.pods import Pod, as_pending
-from moorage.core.queueorder import within
+from moorage.core.queueorder import shortage, within
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
@@ -24,7 +24,7 @@ from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
 from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
-from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning, enough_free
+from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning, enough_free, frees_enough
 from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.sharedjobs import (
     RunningJob,
@@ -298,7 +298,6 @@ class RoomRound:
         leaf = claimant.leaf
         if not claimant.preemptible and not all(within(n.fixed, claimant.need, n.quota) for n in leaf.path):
             return False
-
         lower = [each for each in self._victims().standing(leaf) if -int(each.key[0]) < claimant.priority]
         victims = {leaf: self._ripe(lower, (node.queue.preempt_min_runtime_s for node in leaf.path))}
         plan = self._search(claimant, victims, _always)
@@ -432,22 +431,18 @@ class RoomRound:
             return search.find([entry.pod for entry in claimant.entries])
 
     def _is_plain(self, pod: Pod) -> bool:
-        """Whether a pod can only get room where something leaves: no other pods, volumes or devices matter to it."""
+        """Whether amounts decide where a pod may get room: no other pods, volumes or devices matter to it."""
         template = pod.template
         bound = template.has_pod_terms or template.spread or template.volumes or template.claims
         return not bound and not self._state.pod_terms
 
-    def _could_hold(self, pod: Pod, node: str, units: Iterable[VictimUnit]) -> bool:
-        """Whether a node has enough for a pod once these are gone, as far as amounts go."""
-        resources, row = self._state.resources, self._state.row_of(node)
-        if row is None:
-            return False
-        freed: Counter[int] = Counter()
-        for record in (record for unit in units for record in unit.records if record.node == node):
-            freed.update(dict(record.vector.pairs))
-        left = resources.allocatable[:, row] - resources.requested[:, row]
-        wanted = resources.vector(pod.requests)
-        return not wanted.unknown and all(left[column] + freed[column] >= amount for column, amount in wanted.pairs)
+    def _could_hold(self, pod: Pod, node: str, units: Sequence[VictimUnit]) -> bool:
+        """Whether a try is worth it: the pod may fit on the node once these are gone, or into a limit of its queues."""
+        member, need, _ = self._ledger.about(pod)
+        short = None if member.leaf is None else shortage(member.leaf, need, preemptible=True)
+        if short is not None and any(short[0] in unit.job.leaf.path for unit in units):
+            return True  # and then start on any node
+        return frees_enough(self._state, pod, node, units)
 
     def _enough(self, tries: int) -> bool:
         return tries >= _MOST_TRIES or (self._ends() and tries >= _LEAST_TRIES)
