@@ -10,6 +10,7 @@ import pytest
 
 from moorage.cli.experiment_jobs import run_job
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.sim.experiments.sources import make_source
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import SPREADING, RecordedEngine
 from tests.experiments.clusters import experiment_of, figures, results_of, trace_document
@@ -139,6 +140,28 @@ def test_made_arrivals_are_those_of_their_seed(tmp_path: Path) -> None:
     assert first == second
     assert first["g", "default", "none", 0]["rows"] != first["g", "default", "none", 1]["rows"]
     assert figures(first["g", "default", "none", 0])["pods", ""] == 50
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"trace": {**TRACE, "arrivals": "arrivals.csv", "interval": "10s"}}, id="trace"),
+        pytest.param({"generator": GENERATOR}, id="generator"),
+    ],
+)
+def test_bursts_come_at_once(tmp_path: Path, given: dict[str, Any]) -> None:
+    """As many pods and as long as one by one, on average, but at fewer moments."""
+    times = dict[int, list[float]]()
+    for burst in (1, 3):
+        (kind, settings), *_ = given.items()
+        document = trace_document(inputs=[{"name": "t", kind: {**settings, "burst": burst}}], seeds={"values": [7]})
+        experiment = experiment_of(tmp_path, document)
+        source = make_source(next(experiment.combinations()).asked["input"], experiment.data["t"], 7)
+        times[burst] = [arrival.after_s for arrival in source.arrivals]
+    alone, together = times[1], times[3]
+    assert len(alone) == len(together) == len({*alone})
+    assert [together.count(time) for time in sorted({*together})][:-1] == [3] * ((len(alone) - 1) // 3)
+    assert max(together) <= 2 * max(alone)
 
 
 def test_problems_are_answers(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ class InputReader:
             "only_gpu_nodes": trace.only_gpu_nodes,
             "durations": order == RECORDED if trace.durations is None else trace.durations,
             "interval_s": positive(trace.interval, f"{path}.interval", self._findings),
+            "burst": self._number(f"{path}.burst", trace.burst, MOST_PODS),
             "load": self._above_zero(f"{path}.load", trace.load),
             "speed": self._above_zero(f"{path}.speed", trace.speed),
         }
@@ -225,6 +226,7 @@ class InputReader:
             "nodes": nodes,
             "pods": pods,
             "interval_s": positive(made.interval, f"{path}.interval", self._findings) or 1.0,
+            "burst": self._number(f"{path}.burst", made.burst, MOST_PODS),
             "count": self._number(f"{path}.count", made.count, MOST_PODS),
         }
         return GENERATOR, settings

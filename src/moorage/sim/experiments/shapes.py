@@ -42,6 +42,7 @@ class TraceShape(Shape):
     columns: ColumnsShape | None = None
     order: str = ""
     interval: Seconds | None = None
+    burst: Int64 = 1
     load: float | None = None
     durations: bool | None = None
     speed: float | None = None
@@ -73,6 +74,7 @@ class GeneratorShape(Shape):
     nodes: Annotated[list[NodeGroupShape], Field(default_factory=list)]
     pods: Annotated[list[PodGroupShape], Field(default_factory=list)]
     interval: Seconds | None = None
+    burst: Int64 = 1
     count: Int64 | None = None
 
 

@@ -104,11 +104,11 @@ def _from_trace(
 def _trace_arrivals(trace: Trace, settings: Mapping[str, Any], seed: int, split: tuple[int, int]) -> Iterator[Arrival]:
     templates = _Templates(settings["gpu_requests"], settings["files"]["pods"])
     recorded, speed = settings["order"] == RECORDED, settings.get("speed") or 1.0
-    interval_s = settings.get("interval_s") or _DEFAULT_INTERVAL_S
+    interval_s, burst = settings.get("interval_s") or _DEFAULT_INTERVAL_S, settings["burst"]
     first_s = min((pod.created_s for pod in trace.pods), default=0.0)
     for number, line in enumerate(_loaded(trace, settings.get("load"), _lines(trace, settings, seed, split))):
         pod = trace.pods[line]
-        after_s = (pod.created_s - first_s) / speed if recorded else number * interval_s
+        after_s = (pod.created_s - first_s) / speed if recorded else number // burst * burst * interval_s
         run_s = pod.run_s / speed if settings.get("durations") and pod.run_s is not None else None
         yield Arrival(after_s, templates.pod(pod, number), run_s)
 
@@ -223,15 +223,16 @@ def _made_pod(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _made_arrivals(settings: Mapping[str, Any], seed: int, split: tuple[int, int]) -> Iterator[Arrival]:
-    """Pods at random times, `interval_s` apart on average; each is of a group, by weight."""
+    """Pods at random times, `interval_s` apart on average, `burst` at once; each is of a group, by weight."""
     dice = random.Random(seed)
     kind = pod_kind(TemplateTable())
     groups = settings["pods"]
     models = [kind.from_builtin(_made_pod(group)) for group in groups]
     weights = [group["weight"] for group in groups]
-    at_s, (index, every) = 0.0, split
+    at_s, burst, (index, every) = 0.0, settings["burst"], split
     for number in range(settings["count"]):
-        at_s += dice.expovariate(1 / settings["interval_s"])
+        if number % burst == 0:
+            at_s += dice.expovariate(1 / (settings["interval_s"] * burst))
         chosen = dice.choices(range(len(groups)), weights)[0]
         mean_s = groups[chosen]["duration_s"]
         run_s = None if mean_s is None else round(dice.expovariate(1 / mean_s), _ROUNDED)
