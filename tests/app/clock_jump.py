@@ -25,8 +25,8 @@ from moorage.adapters.webhook.handler import WebhookHandler  # noqa: E402
 from moorage.app.loop import DecisionLoop  # noqa: E402
 from moorage.core.commands import Bind, Command, RecordEvent  # noqa: E402
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen  # noqa: E402
+from moorage.engine.backoff import Backoff  # noqa: E402
 from moorage.engine.engine import Engine  # noqa: E402
-from moorage.engine.queue import Backoff  # noqa: E402
 from moorage.engine.settings import EngineSettings  # noqa: E402
 from moorage.framework.status import Hold  # noqa: E402
 from moorage.testing import make_node, make_pod  # noqa: E402

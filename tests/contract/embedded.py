@@ -12,8 +12,8 @@ from moorage.adapters.memory.runner import CommandRunner
 from moorage.core.commands import Bind, Command
 from moorage.core.events import Event
 from moorage.core.invariants import check_invariants
+from moorage.engine.backoff import Backoff
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Backoff
 from moorage.engine.settings import EngineSettings
 from moorage.sim.feed import Feed
 from moorage.wire.configuration import Reading

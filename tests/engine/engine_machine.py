@@ -21,7 +21,7 @@ from moorage.core.events import (
     PodSeen,
 )
 from moorage.core.pods import Pod
-from moorage.engine.queue import Backoff
+from moorage.engine.backoff import Backoff
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle

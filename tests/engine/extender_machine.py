@@ -9,8 +9,8 @@ from hypothesis.stateful import initialize, rule
 
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, DeletePod
 from moorage.core.events import DeleteDone, ExtendersAnswered, PodGone, PreemptionAnswered
+from moorage.engine.backoff import Backoff
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Backoff
 from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Extender
 from moorage.plugins.default_preemption import DefaultPreemption

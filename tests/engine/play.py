@@ -20,9 +20,9 @@ from moorage.core.events import (
 )
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
+from moorage.engine.backoff import Backoff
 from moorage.engine.engine import Engine
 from moorage.engine.invariants import check_engine
-from moorage.engine.queue import Backoff
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.plugin import Plugin

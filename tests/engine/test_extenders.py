@@ -9,9 +9,9 @@ import pytest
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Victims
 from moorage.core.events import BindOutcome, DeleteDone, ExtendersAnswered, PodGone, PreemptionAnswered
 from moorage.core.pods import Pod
+from moorage.engine.backoff import Backoff
 from moorage.engine.breakers import PAUSE_S, SHOWN_S, Breaker, Switched
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Backoff
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.configuration import Extender, ManagedResource

@@ -9,8 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from moorage.engine.backoff import Backoff
 from moorage.engine.invariants import check_queue
-from moorage.engine.queue import Backoff, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
 from moorage.engine.units import Place, QueuedPod, Unit
 from moorage.framework.changes import Change, What
 from moorage.plugins.priority_sort import PrioritySort

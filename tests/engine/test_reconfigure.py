@@ -7,7 +7,7 @@ from dataclasses import replace
 from moorage.core.commands import AskExtenders, Command
 from moorage.core.events import BindOutcome, ConfigurationChanged, ExtendersAnswered, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.queue import Backoff
+from moorage.engine.backoff import Backoff
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.configuration import Extender

@@ -122,7 +122,7 @@ class KeptAnswers:
         """Keep an answer with what was read for it."""
         size = _ANSWER_BYTES + _NAME_BYTES * len(reading.names)
         if self._bytes + size > self._most_bytes:
-            for each in [*self._readings.values()]:
+            for each in self._readings.values():
                 each.answers.clear()
             self._readings.clear()
             self._bytes = 0

@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them, RFC 3339."""
+"""Times as Kubernetes writes them, RFC 3339, and times that may never come."""
 
 from __future__ import annotations
 
@@ -14,3 +14,10 @@ def time_s(text: str | None) -> float | None:
     except ValueError:
         return None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def earlier(one_s: float | None, other_s: float | None) -> float | None:
+    """The earlier of two times; None never comes."""
+    if one_s is None or other_s is None:
+        return other_s if one_s is None else one_s
+    return min(one_s, other_s)

@@ -22,6 +22,7 @@ from moorage.core.gangs import GROUP_KINDS, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import OWNED_KIND, object_key
 from moorage.core.pods import Pod
+from moorage.core.times import earlier
 from moorage.engine.arriving import Arriving, arriving_for_gang, arriving_for_pod
 from moorage.engine.bindingcycles import BindingCycle, GangBinding
 from moorage.engine.context import EngineContext
@@ -167,17 +168,11 @@ class Gangs:
 
     def next_s(self) -> float | None:
         """When `review` has something to do even if nothing happens, also if that changes no decision."""
-        review_s, provisioning_s = self.next_review_s(), self.provisioning.next_s()
-        if review_s is None or provisioning_s is None:
-            return provisioning_s if review_s is None else review_s
-        return min(review_s, provisioning_s)
+        return earlier(self.next_review_s(), self.provisioning.next_s())
 
     def next_review_s(self) -> float | None:
         """When time alone could change what `review` decides."""
-        recovery_s, turn_s = self.recovery.next_review_s(), self._room.turns.next_review_s()
-        if recovery_s is None or turn_s is None:
-            return turn_s if recovery_s is None else recovery_s
-        return min(recovery_s, turn_s)
+        return earlier(self.recovery.next_review_s(), self._room.turns.next_review_s())
 
     def call_began(self) -> None:
         """The engine is called: what was found before may not hold any more."""

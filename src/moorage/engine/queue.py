@@ -24,6 +24,7 @@ from typing import Any
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
+from moorage.engine.backoff import Backoff
 from moorage.engine.lifecycle import (
     ACTIVE,
     BACK,
@@ -48,20 +49,6 @@ _HASTY_ATTEMPTS = 32
 """How often a pod may fail at one instant before it has to wait."""
 _LISTED = (UNSCHEDULABLE, GATED)
 _ENDS_ELSEWHERE = ON_ITS_WAY | {BOUND}
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """How long a pod waits after failed attempts."""
-
-    initial_s: float = 1.0
-    max_s: float = 10.0
-
-    def after(self, failures: int) -> float:
-        """Seconds to wait after so many failures."""
-        if failures <= 0:
-            return 0.0
-        return min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, 32))
 
 
 QueueKey = Callable[[Unit], tuple[Any, ...]]
@@ -215,7 +202,8 @@ class SchedulingQueue:
         again = unit.since_s == now and any(entry.attempts > 1 for entry in unit.members.values())
         unit.hasty = unit.hasty + 1 if again else 0
         unit.since_s, unit.pauses = now, 0
-        unit.failed_by_error, unit.rejected_by = error, rejected_by
+        unit.failed_by_error = error
+        unit.rejected_by = rejected_by
         unit.skip_backoff = pending and unit.hasty < _HASTY_ATTEMPTS
         if error:
             unit.errors += 1
@@ -350,9 +338,10 @@ class SchedulingQueue:
     def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
         """Wake the units that one of these plugins rejected and that the change may help."""
         for name in plugins:
-            waiting = self._by_plugin.get(name, {}).values()
-            for unit in [each for each in waiting if self.helps(name, each, change)]:
-                self._wake(unit, now, change.label)
+            waiting = self._by_plugin.get(name)
+            if waiting:
+                for unit in [each for each in waiting.values() if self.helps(name, each, change)]:
+                    self._wake(unit, now, change.label)
 
     def wake(self, unit: Unit, now: float) -> None:
         """Wake an unschedulable or gated unit, whatever rejected it."""
@@ -383,7 +372,8 @@ class SchedulingQueue:
             for heap in (self._active, self._postponed, self._backing_off, self._after_error):
                 heap.clear()  # keys of two orders cannot be compared
             self.pacing.clear()
-        for unit in [*(each.unit for each in self._pods.values() if each.unit.gang is None), *self._gangs.values()]:
+        single = (entry.unit for entry in self._pods.values() if entry.unit.gang is None)
+        for unit in [*single, *self._gangs.values()]:
             if unit.state in WAITING and namespace in (None, unit.pod.template.namespace):
                 self._wake(unit, now, FORCED)
 
@@ -466,7 +456,8 @@ class SchedulingQueue:
             self._hold(unit, gate, now)
             return
         for pod in unit.members.values():
-            pod.ready_s = now if pod.ready_s is None else pod.ready_s
+            if pod.ready_s is None:
+                pod.ready_s = now
         if unit.backoff_until_s > now and not unit.skip_backoff:
             _count(self.arrivals.backoff, len(unit.members), why)
             self._back_off(unit, now, why)
@@ -524,8 +515,9 @@ class SchedulingQueue:
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
         if listed is not None:
             for name in unit.rejected_by:
-                self._by_plugin[name].pop(uid, None)
-                if not self._by_plugin[name]:
+                waiting = self._by_plugin[name]
+                waiting.pop(uid, None)
+                if not waiting:
                     del self._by_plugin[name]
 
     def _pop_active(self, now: float) -> Unit | None:
@@ -590,8 +582,9 @@ def _stale(item: Timed) -> bool:
 
 def _differs(before: Pod, after: Pod) -> bool:
     """Whether something changed that could let the pod fit now (not merely its status)."""
-    same = before.template is after.template or before.template == after.template
-    return not same or before.gates != after.gates or before.requests != after.requests
+    if before.template is not after.template and before.template != after.template:
+        return True
+    return before.gates != after.gates or before.requests != after.requests
 
 
 def _is_patient(unit: Unit) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from moorage.core.events import Event, TrialRecalled
 from moorage.core.values import dataclass
-from moorage.engine.queue import Backoff
+from moorage.engine.backoff import Backoff
 from moorage.framework.configuration import Configuration, Extender
 from moorage.framework.profiles import Profile
 from moorage.framework.trying import TrialConfiguration

@@ -15,6 +15,7 @@ from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus
 from moorage.core.echo import Echo
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
+from moorage.core.times import earlier
 from moorage.core.values import copier, dataclass
 
 _created: Callable[[Pod, float], Pod] = copier(Pod, "created_s")
@@ -69,8 +70,7 @@ class PodArrivals:
         end_s = self._ends[0][0] if self._ends else None
         if self._start_s is None or not self._to_come:
             return end_s
-        come_s = self._start_s + self._to_come[-1].after_s
-        return come_s if end_s is None else min(end_s, come_s)
+        return earlier(end_s, self._start_s + self._to_come[-1].after_s)
 
     def due(self, now_s: float) -> list[Event]:
         """What happens up to now: pods that end, then those that come."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moorage.core.pods import Pod
-from moorage.engine.queue import Backoff
+from moorage.engine.backoff import Backoff
 from moorage.engine.units import Place
 
 _GATED, _ERROR = "SchedulingGated", "SchedulerError"
