@@ -50,11 +50,11 @@ class Prices:
         self._parts = parts
         self._polls = _Polls(profiles, client, put)
 
-    def start(self) -> None:
+    def start(self, served: ServedResources | None = None) -> None:  # noqa: ARG002 - part of the interface
         """Start to poll."""
         self._polls.start(self._parts)
 
-    async def settle(self, served: ServedResources | None = None) -> None:  # noqa: ARG002 - part of the interface
+    async def settle(self) -> None:
         """Wait until every source was polled once, but not for long if one does not answer."""
         await self._polls.settle()
 

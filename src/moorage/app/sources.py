@@ -52,10 +52,10 @@ def watched_kinds(profiles: Sequence[Profile], more: Iterable[str] = ()) -> list
 class Source(Protocol):
     """Something that a process follows; everything is called in its event loop."""
 
-    def start(self) -> None:
-        """Begin to follow."""
+    def start(self, served: ServedResources) -> None:
+        """Begin to follow on a server that serves these."""
 
-    async def settle(self, served: ServedResources) -> None:
+    async def settle(self) -> None:
         """Wait until everything was read once, or cannot be read; StartError if the process needs it."""
 
     async def refresh(self, resources: Container[str] | None) -> None:
@@ -85,9 +85,9 @@ class Following:
     async def fill(self, served: ServedResources) -> None:
         """Begin to follow, and wait until everything was read once."""
         for source in self._all:
-            source.start()
+            source.start(served)
         for source in self._all:
-            await source.settle(served)
+            await source.settle()
 
     async def refresh(self, resources: Container[str] | None = None) -> None:
         """List these resources, or all, again, and wait until that is done."""
@@ -167,13 +167,13 @@ class Watches:
     def _reflectors(self) -> list[Reflector[object]]:
         return [reflector for _, reflector in self._followed.values()]
 
-    def start(self) -> None:
+    def start(self, served: ServedResources) -> None:
         """See `Source`."""
-        self._parts.start(*(reflector.run() for reflector in self._reflectors))
+        self._parts.start(*(each.run(lacking=served.offered(each.resource) is None) for each in self._reflectors))
 
-    async def settle(self, served: ServedResources) -> None:
+    async def settle(self) -> None:
         """See `Source`. Kinds that are not served or not allowed must not be essential."""
-        await self._settle(self._followed.values(), served)
+        await self._settle(self._followed.values())
 
     async def extend(self, kinds: Iterable[Kind]) -> None:
         """Follow these kinds too, and wait for their first lists; those that are followed already are left alone."""
@@ -182,17 +182,14 @@ class Watches:
         self._parts.start(*(reflector.run() for _, reflector in new.values()))
         await self._settle(new.values())
 
-    async def _settle(
-        self, followed: Iterable[tuple[Kind, Reflector[object]]], served: ServedResources | None = None
-    ) -> None:
+    async def _settle(self, followed: Iterable[tuple[Kind, Reflector[object]]]) -> None:
         withheld: list[tuple[str, ReflectorState]] = []
         absent: list[str] = []
         for kind, reflector in followed:
             state = await reflector.settled()
             if state.phase is not Phase.SYNCED and kind.name in _ESSENTIAL:
                 raise StartError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
-            # Permissions are checked first: what the server does not have may be forbidden too.
-            if state.phase is Phase.NOT_SERVED or (served is not None and served.lacks(reflector.resource)):
+            if state.phase is Phase.NOT_SERVED:
                 absent.append(str(reflector.resource))
             elif state.phase is Phase.FORBIDDEN:
                 withheld.append((kind.id, state))

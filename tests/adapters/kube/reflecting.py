@@ -150,12 +150,13 @@ async def following(
     *,
     resource: Resource = PODS,
     pace: ReflectorPace = QUICK,
+    lacking: bool = False,
     **options: Any,
 ) -> AsyncIterator[tuple[ScriptedServer, Reflector[Parsed]]]:
     options.setdefault("parse", msgspec.json.Decoder(Parsed).decode)
     async with server_factory(handler) as server, server.client() as client:
         reflector = Reflector(client, resource, sink, jitter=lambda: 0.5, pace=pace, **options)
-        task = asyncio.ensure_future(reflector.run())
+        task = asyncio.ensure_future(reflector.run(lacking=lacking))
         try:
             yield server, reflector
         finally:

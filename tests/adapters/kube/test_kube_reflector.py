@@ -326,6 +326,38 @@ def test_a_missing_permission_is_a_state_of_its_own(scripted_server: ServerFacto
     asyncio.run(scenario())
 
 
+def test_a_refused_kind_that_the_server_lacks(scripted_server: ServerFactory) -> None:
+    """It is not served, and not asked for again and again; once it is there, the refusal is one, until it is lifted."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        served, allowed = asyncio.Event(), asyncio.Event()
+        documents = 0
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            nonlocal documents
+            if request.path == "/apis/resource.k8s.io/v1":
+                documents += 1
+                rows = [{"name": RESOURCE_CLAIMS.plural}] if served.is_set() else []
+                return web.json_response({"resources": rows})
+            if allowed.is_set():
+                return await api.handle(request)
+            return web.json_response({"kind": "Status", "reason": "Forbidden", "message": "no"}, status=403)
+
+        kind = RESOURCE_CLAIMS
+        async with following(scripted_server, handle, sink, resource=kind, lacking=True) as (_, reflector):
+            assert (await reflector.settled()).phase is Phase.NOT_SERVED
+            await until(lambda: documents > 2)
+            assert (reflector.state.phase, reflector.paused_count, sink.story) == (Phase.NOT_SERVED, 0, ["replaced"])
+            served.set()
+            await until(lambda: reflector.state.phase is Phase.FORBIDDEN)
+            api.watches = [sends(event("ADDED", obj("a", 1)), bookmark(1, end=True), then_hang=True)]
+            allowed.set()
+            await sink.told("replaced", "replaced a")
+
+    asyncio.run(scenario())
+
+
 def deep(levels: int = 3000) -> Any:
     """JSON that no recursive decoder reads, as text that stands for itself."""
     return f"DEEP{levels}"

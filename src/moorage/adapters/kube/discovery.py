@@ -6,13 +6,14 @@ A group whose aggregated server is down is left out, not fatal: it is looked for
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 import msgspec
 
 from moorage.adapters.kube.client import JSON, KubeClient
-from moorage.adapters.kube.errors import ApiError, ServerError, decode_answer
+from moorage.adapters.kube.errors import ApiError, KubeError, ServerError, decode_answer
 from moorage.adapters.kube.resources import Resource
 from moorage.core.values import dataclass
 
@@ -61,6 +62,16 @@ class ServedResources:
         """Whether this very version of the resource can be listed and watched."""
         served = self._described(resource)
         return served is not None and {"list", "watch"} <= served.verbs
+
+    def offered(self, resource: Resource) -> Resource | None:
+        """The resource in the best of its versions that the server has; None if it is certain that it has none.
+
+        Where not all is known, in the one that was asked for. The core group is always served.
+        """
+        if not resource.group:
+            return resource
+        found = next((each for each in resource.versions if self.serves(each)), resource)
+        return None if self.lacks(found) else found
 
     def _described(self, resource: Resource) -> ServedResource | None:
         return self.by_key.get((resource.group, resource.version, resource.plural))
@@ -160,15 +171,17 @@ async def served_resources(client: KubeClient, *, aggregated: bool = True) -> Se
 
 
 async def served_version(client: KubeClient, resource: Resource) -> Resource | None:
-    """The resource in the best of its versions that the server has; None if the server itself says that it has none.
+    """The resource in the version that the server has now (`ServedResources.offered`)."""
+    return (await served_resources(client)).offered(resource) if resource.group else resource
 
-    Where not all is known, in the one that was asked for.
-    """
-    if not resource.group:
-        return resource
-    served = await served_resources(client)
-    found = next((each for each in resource.versions if served.serves(each)), resource)
-    return None if served.lacks(found) else found
+
+async def describes(client: KubeClient, resource: Resource) -> bool:
+    """Whether the server says that it has the resource in one of its versions; asks for the resource's group only."""
+    for each in resource.versions:
+        with contextlib.suppress(KubeError):
+            if any(row.name == each.plural for row in await _described_at(client, each.group, each.version)):
+                return True
+    return False
 
 
 async def unserved(client: KubeClient, resource: Resource) -> bool:
@@ -200,18 +213,23 @@ def _add_aggregated(found: ServedResources, group: _AggregatedGroup) -> None:
 async def _add_plain(client: KubeClient, found: ServedResources, group: _PlainGroup) -> None:
     served: list[str] = []
     for version in (each.version for each in group.versions):
-        path = f"/apis/{group.name}/{version}" if group.name else f"/api/{version}"
         try:
-            view = decode_answer(await client.request("GET", path, limited=False), _PlainResources, _STRANGE)
+            described = await _described_at(client, group.name, version)
         except ApiError as error:
             if error.status in {404, 503}:
                 found.unknown.add((group.name, version))
                 continue
             raise
         served.append(version)
-        rows = ((each.name, each.namespaced, each.kind, each.verbs) for each in view.resources or ())
-        _add(found, group.name, version, rows)
+        _add(found, group.name, version, ((each.name, each.namespaced, each.kind, each.verbs) for each in described))
     found.versions[group.name] = tuple(served)
+
+
+async def _described_at(client: KubeClient, group: str, version: str) -> list[_PlainResource]:
+    """What a group has in a version, by its own document."""
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    view = decode_answer(await client.request("GET", path, limited=False), _PlainResources, _STRANGE)
+    return view.resources or []
 
 
 def _add(

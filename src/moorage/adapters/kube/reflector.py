@@ -9,8 +9,9 @@ Invariants:
 - An object that cannot be decoded does not affect others: it is counted, logged once and skipped. Its deletion takes
   effect all the same, as deletions are told by metadata alone.
 - A kind that is not served is an empty one that may appear later. Only discovery can say so: a 404 by itself is an
-  error like any other, and the core group is always served. A kind that is served in an older version is followed
-  there, and the client is told, so that it is written in that version too.
+  error like any other, and the core group is always served. A server checks permissions first, so that a kind that it
+  does not have may be refused, too. A kind that is served in an older version is followed there, and the client is
+  told, so that it is written in that version too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import msgspec
 import structlog
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.discovery import served_version
+from moorage.adapters.kube.discovery import describes, served_version
 from moorage.adapters.kube.errors import (
     ApiError,
     BadRequest,
@@ -168,9 +169,11 @@ class Reflector(Generic[T]):
         self._listed_at_s = float("-inf")
         self._settled = asyncio.Event()
         self._attempt: asyncio.Task[None] | None = None
+        self._lacking = False
 
-    async def run(self) -> None:
-        """Follow the resource until cancelled."""
+    async def run(self, *, lacking: bool = False) -> None:
+        """Follow the resource until cancelled. `lacking`: discovery has just said that the server does not have it."""
+        self._lacking = lacking
         while True:
             self._attempt = asyncio.ensure_future(self._attempted())
             try:
@@ -228,7 +231,7 @@ class Reflector(Generic[T]):
             self._garbage_at = self._version
             await self._pause(Phase.RETRYING, error.message)
         except Forbidden as error:
-            await self._pause(Phase.FORBIDDEN, error.message)
+            await self._refused(error)
         except (NotFound, NoSuchPath) as error:
             await self._not_there(error)
         except KubeError as error:
@@ -253,6 +256,18 @@ class Reflector(Generic[T]):
             await self._pause(Phase.RETRYING, error.message)
         else:
             log.info("version is gone, listing anew", resource=str(self.resource), error=error.message)
+
+    async def _refused(self, error: ApiError) -> None:
+        """We may not read the kind, or the server does not have it."""
+        if await self._lacks():
+            await self._missing(error)
+        else:
+            await self._pause(Phase.FORBIDDEN, error.message)
+
+    async def _lacks(self) -> bool:
+        if self.state.phase is Phase.NOT_SERVED:
+            return not await describes(self._client, self._wanted)
+        return self._lacking and self.state.phase is Phase.STARTING
 
     async def _not_there(self, error: ApiError) -> None:
         """There is no such path: the kind is not served, or in another version, or something is wrong on the way."""
