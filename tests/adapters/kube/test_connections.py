@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import trustme
 
 from moorage.adapters.kube import connections
 from moorage.adapters.kube.direct import DirectTransport
@@ -370,6 +372,48 @@ def test_an_address_that_swallows_everything_leaves_time_for_the_next(monkeypatc
             assert (await transport.send(request("http://several.example"))).status == 200
 
     run(script, scenario)
+
+
+def test_tls_sessions_are_resumed_until_the_server_forgets_them(authority: trustme.CA) -> None:
+    """With the same trust only; a server that does not know a session any more gets a whole handshake and a new one."""
+    resumed: list[bool] = []
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        resumed.append(writer.get_extra_info("ssl_object").session_reused)
+        await asked(reader)
+        writer.write(GOOD)
+        await writer.drain()
+        writer.close()
+
+    def server_context() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        return context
+
+    def trust() -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+
+    async def ask(transport: DirectTransport, port: int, tls: ssl.SSLContext) -> None:
+        answer = await transport.send(Request("GET", f"https://127.0.0.1:{port}/x", {}, tls=tls, timeout_s=WAIT_S))
+        assert answer.status == 200
+
+    async def scenario() -> None:
+        transport, first, other = DirectTransport(), trust(), trust()
+        server = await asyncio.start_server(script, "127.0.0.1", 0, ssl=server_context())
+        port = server.sockets[0].getsockname()[1]
+        for tls in (first, first, first, other, other):
+            await ask(transport, port, tls)
+        assert resumed == [False, True, True, False, True]
+        server.close()
+        await server.wait_closed()
+        server = await asyncio.start_server(script, "127.0.0.1", port, ssl=server_context())
+        for _ in range(2):
+            await ask(transport, port, other)
+        assert resumed[5:] == [False, True]
+        server.close()
+        await transport.aclose()
+
+    asyncio.run(scenario())
 
 
 def test_https_is_never_in_the_clear() -> None:

@@ -8,6 +8,7 @@ Invariants:
 - A connection carries one exchange at a time. After an error, a timeout or a cancelled exchange it is closed, never
   used again.
 - What was sent is never sent twice, except a read on a kept connection that the server had closed meanwhile.
+- A TLS session is resumed with the server, the trust and the certificate that it was made with only.
 - Sockets belong to the event loop; closing the pool closes them all, and ends every exchange that waits for a response.
 """
 
@@ -21,7 +22,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moorage.adapters.kube.errors import Timeout, Unreachable, Untrusted
 from moorage.adapters.kube.httpanswer import AnswerReader, BadAnswerError, HttpAnswer
@@ -84,6 +85,16 @@ class Connection:
         self._rest: memoryview | None = None
         self._writing = False
         loop.add_reader(sock.fileno(), self._readable)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it goes on with the TLS session that it was opened with."""
+        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """Its TLS session, which can be resumed once the server has said something."""
+        return self._socket.session if isinstance(self._socket, ssl.SSLSocket) else None
 
     async def exchange(self, message: Message) -> HttpAnswer:
         """Send a request and wait for its answer. Raises LostError. Cancelled, it closes the connection."""
@@ -186,13 +197,13 @@ class Connection:
         self.lose("Server disconnected")
 
 
-async def connect(origin: Origin) -> Connection:
-    """Open a connection. Raises Unreachable."""
+async def connect(origin: Origin, session: ssl.SSLSession | None = None) -> Connection:
+    """Open a connection, if possible with a TLS session of an earlier one to the same origin. Raises Unreachable."""
     host, port, tls, name = origin
     loop = asyncio.get_running_loop()
     address = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await _addresses(host, port)
     except (OSError, UnicodeError) as failure:
         text = f"{address}: the server's name is not known; check the field server of the kubeconfig"
         raise Unreachable(text) from failure
@@ -201,7 +212,7 @@ async def connect(origin: Origin) -> Connection:
         try:
             async with asyncio.timeout(NEXT_ADDRESS_S if others else None):
                 sock = await _reached(socket.socket(family, kind, protocol), where)
-            return Connection(sock if tls is None else await _secured(sock, tls, name or host), loop)
+            return Connection(sock if tls is None else await _secured(sock, tls, name or host, session), loop)
         except ssl.SSLCertVerificationError as failure:
             text = f"the server's certificate is not trusted: {failure.verify_message}; check certificate-authority"
             raise Untrusted(f"{address}: {text}") from failure
@@ -210,6 +221,14 @@ async def connect(origin: Origin) -> Connection:
     reason = "no address" if failure_seen is None else _reason(failure_seen)
     text = f"{address}: cannot connect: {reason}; check the address, and that the server runs"
     raise Unreachable(text) from failure_seen
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, int, int, str, Any]]:
+    """Where a host is. One that is an address already need not be looked up, which a thread has to do."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 async def _reached(sock: socket.socket, where: tuple[object, ...]) -> socket.socket:
@@ -223,11 +242,13 @@ async def _reached(sock: socket.socket, where: tuple[object, ...]) -> socket.soc
     return sock
 
 
-async def _secured(sock: socket.socket, tls: ssl.SSLContext, name: str) -> ssl.SSLSocket:
+async def _secured(
+    sock: socket.socket, tls: ssl.SSLContext, name: str, session: ssl.SSLSession | None
+) -> ssl.SSLSocket:
     """Shake hands without ever blocking the loop. The socket given is part of the one returned."""
     loop = asyncio.get_running_loop()
     try:
-        secured = tls.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+        secured = tls.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False, session=session)
     except BaseException:
         sock.close()
         raise
@@ -275,6 +296,8 @@ class ConnectionPool:
         self._line: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
         """Rings at the earliest deadline of all exchanges, or before. One for all: a timer each costs more."""
+        self._session: tuple[Origin, ssl.SSLSession] | None = None
+        """The TLS session that the next connection may resume: a whole handshake costs as much as ten requests."""
         self._closed = False
 
     async def exchange(self, origin: Origin, message: Message, timeout_s: float) -> HttpAnswer:
@@ -288,10 +311,14 @@ class ConnectionPool:
             kept = connection.used
             self._set_deadline(connection, deadline_s)
             try:
-                return await connection.exchange(message)
+                answer = await connection.exchange(message)
             except LostError as failure:
                 if not (kept and failure.unheard and message.method in READS):
                     raise
+            else:
+                if not kept:
+                    self._keep_session(origin, connection)
+                return answer
             finally:
                 connection.deadline_s = math.inf
                 self._give_back(origin, connection)
@@ -368,12 +395,25 @@ class ConnectionPool:
         self._open.add(connection)
         return connection
 
+    def _keep_session(self, origin: Origin, connection: Connection) -> None:
+        """The first answer on a connection has come."""
+        if self._session is None or self._session[0] != origin:
+            session = connection.session
+            self._session = None if session is None else (origin, session)
+
     async def _connected(self, origin: Origin) -> Connection:
+        known = self._session
+        session = None if known is None or known[0] != origin else known[1]
+        resumed = False
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                connection = await connect(origin)
+                connection = await connect(origin, session)
+            resumed = connection.resumed
         except TimeoutError as failure:
             raise Timeout(f"{origin[0]}:{origin[1]}: no answer in time") from failure
+        finally:
+            if session is not None and not resumed and self._session is known:
+                self._session = None  # the server does not know it any more, or it is in the way
         if self._closed:
             connection.close()
             raise LostError(_CLOSED, unheard=True)
