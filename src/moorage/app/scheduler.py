@@ -7,7 +7,7 @@ import contextlib
 import functools
 import math
 import random
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -242,6 +242,14 @@ class Scheduler(Process):
         self._capacity = CapacityRequests(
             client, self._loop.put, served=lambda: following.watches.serves(PROVISIONING_REQUEST)
         )
+        self._carriers: dict[type, Callable[[Any], None]] = {
+            RecordEvent: self._publish,
+            AskExtenders: self._ask,
+            AskPreemption: self._ask,
+            RequestCapacity: self._capacity.submit,
+            ReleaseCapacity: self._capacity.submit,
+        }
+        """Command -> what carries it out; the binder carries out all others."""
         self._trial = TrialKeeping(self.engine, leadership, self._tell_of_trial, now_s=clock.now_s)
         self._stopping = False
         """Whether the process is shutting down cleanly."""
@@ -361,16 +369,12 @@ class Scheduler(Process):
     # --- what was decided ---
 
     def _carry_out(self, command: Command) -> None:
-        if isinstance(command, RecordEvent):
-            # A process that lost the lease may find a pod bound where it wanted it; this is not its own bind to report.
-            if self._stopping or self.leading():
-                self._recorder.record(command)
-        elif isinstance(command, AskExtenders | AskPreemption):
-            self._ask(command)
-        elif isinstance(command, RequestCapacity | ReleaseCapacity):
-            self._capacity.submit(command)
-        else:
-            self._binder.submit(command)
+        self._carriers.get(type(command), self._binder.submit)(command)
+
+    def _publish(self, command: RecordEvent) -> None:
+        # A process that lost the lease may find a pod bound where it wanted it; this is not its own bind to report.
+        if self._stopping or self.leading():
+            self._recorder.record(command)
 
     def _ask(self, command: AskExtenders | AskPreemption) -> None:
         if self._extenders is not None:

@@ -19,11 +19,12 @@ def obstacle(state: ClusterState, bindings: BindingCycles, bind: Bind) -> str:
     binding = bindings.get(bind.pod.uid)
     if binding is None or binding.node != bind.node:
         return "the pod does not wait for this bind any more"
-    log, row = state.node_log, state.row_of(bind.node)
-    if row is None or state.node(row).uid != binding.node_uid:
-        return f"node {bind.node} was deleted since the decision"
+    log = state.node_log
     if log.position == binding.nodes_at:
         return ""
+    row = state.row_of(bind.node)
+    if row is None or state.node(row).uid != binding.node_uid:
+        return f"node {bind.node} was deleted since the decision"
     changed = log.since(binding.nodes_at)
     if changed is None or row in changed:
         try:

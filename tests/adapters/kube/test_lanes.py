@@ -60,7 +60,7 @@ def test_everything_comes_out_once() -> None:
         assert await lanes.drained(20)
         working.cancel()
         assert sorted(done) == list(range(1000))
-        assert not any(lane._waiting or any(shares._taken_by for shares in lane._shares) for lane in lanes._lanes)
+        assert not any(lane.waiting or any(shares._taken_by for shares in lane._shares) for lane in lanes._lanes)
 
     asyncio.run(scenario())
 

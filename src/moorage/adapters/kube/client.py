@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -251,7 +251,7 @@ class KubeClient:
             options["gracePeriodSeconds"] = grace_period_s
         return await self._on(resource, "DELETE", resource.path(namespace, name), body=options)
 
-    async def _on(
+    def _on(
         self,
         resource: Resource,
         method: str,
@@ -261,10 +261,10 @@ class KubeClient:
         content_type: str = JSON,
         query: Query | None = None,
         check: Callable[[], None] | None = None,
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         encoded = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         limited = resource.group != LEASE_GROUP
-        return await self.request(
+        return self.request(
             method, path, query=query, body=encoded, content_type=content_type, limited=limited, check=check
         )
 

@@ -21,7 +21,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from moorage.adapters.kube.errors import Timeout, Unreachable, Untrusted
@@ -32,6 +32,7 @@ from moorage.adapters.kube.transport import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, REA
 # a lease.
 NEXT_ADDRESS_S = 2.0
 _PIECE_BYTES = 1 << 18
+"""More than a TLS record holds: of one that is read in part, the rest would not make the socket readable again."""
 _CLOSED = "closed by this process"
 
 Origin = tuple[str, int, ssl.SSLContext | None, str | None]
@@ -166,9 +167,6 @@ class Connection:
             self._ended()
             return
         self._take(piece)
-        # What TLS has decrypted already does not make the socket readable again.
-        while not self.closed and isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-            self._take(self._socket.recv(_PIECE_BYTES))
 
     def _take(self, piece: bytes) -> None:
         waiting = self._answer
@@ -223,7 +221,7 @@ async def connect(origin: Origin, session: ssl.SSLSession | None = None) -> Conn
     raise Unreachable(text) from failure_seen
 
 
-async def _addresses(host: str, port: int) -> list[tuple[int, int, int, str, Any]]:
+async def _addresses(host: str, port: int) -> Sequence[tuple[int, int, int, str, Any]]:
     """Where a host is. One that is an address already need not be looked up, which a thread has to do."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)

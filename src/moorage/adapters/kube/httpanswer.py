@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 HEADER_LIMIT_BYTES = 1 << 18
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _CODING = b"transfer-encoding"
+_CODING_LENGTH = len(_CODING)
 
 
 class BadAnswerError(ValueError):
@@ -112,7 +113,7 @@ class AnswerReader:
         """A header, or a trailer of a body in chunks."""
         if self._surplus:
             return
-        if len(name) == len(_CODING) and name.lower() == _CODING:
+        if len(name) == _CODING_LENGTH and name.lower() == _CODING:
             if self._chunked or value.strip().lower() != b"chunked":
                 raise BadAnswerError("the body comes in a form that is not known")
             self._chunked = True

@@ -22,18 +22,19 @@ class Lane(Generic[T]):
 
     def __init__(self, *shares: Shares) -> None:
         self._shares = shares
-        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
+        self.waiting: OrderedDict[str, deque[T]] = OrderedDict()
+        """By namespace."""
 
     def put(self, namespace: str, item: T) -> None:
         """Queue something."""
-        line = self._waiting.get(namespace)
+        line = self.waiting.get(namespace)
         if line is None:
-            line = self._waiting[namespace] = deque()
+            line = self.waiting[namespace] = deque()
         line.append(item)
 
     def take(self) -> tuple[str, T] | None:
         """Take out what comes next, with its places; None if nothing may."""
-        for namespace in self._waiting:
+        for namespace in self.waiting:
             for shares in self._shares:
                 if not shares.has_room(namespace):
                     break
@@ -42,12 +43,12 @@ class Lane(Generic[T]):
         return None
 
     def _first_of(self, namespace: str) -> T:
-        line = self._waiting[namespace]
+        line = self.waiting[namespace]
         item = line.popleft()
         if line:
-            self._waiting.move_to_end(namespace)
+            self.waiting.move_to_end(namespace)
         else:
-            del self._waiting[namespace]
+            del self.waiting[namespace]
         for shares in self._shares:
             shares.take(namespace)
         return item
@@ -112,7 +113,7 @@ class Lanes(Generic[T]):
 
     def _take(self) -> tuple[Lane[T], str, T] | None:
         for lane in self._lanes:
-            found = lane.take()
+            found = lane.take() if lane.waiting else None
             if found is not None:
                 return lane, *found
         return None

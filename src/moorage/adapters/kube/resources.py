@@ -34,15 +34,11 @@ class Resource:
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Build the path of a collection, an object, or a subresource. No namespace means the whole cluster."""
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
-        if namespace and self.namespaced:
-            parts += ["namespaces", _quoted(namespace)]
-        parts.append(self.plural)
-        if name is not None:
-            parts.append(_quoted(name))
-        if subresource is not None:
-            parts.append(subresource)
-        return "/".join(parts)
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        place = f"/namespaces/{_quoted(namespace)}" if namespace and self.namespaced else ""
+        item = "" if name is None else f"/{_quoted(name)}"
+        part = "" if subresource is None else f"/{subresource}"
+        return f"{root}{place}/{self.plural}{item}{part}"
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
