@@ -3,7 +3,8 @@
     python -m tests.parity.fuzz --questions 1000 --seed 42
 
 Every question is drawn from a seed of its own (seed, seed + 1, ...), so `--questions 1 --seed N` asks one of them
-again. A disagreement is confirmed, shrunk and saved under tests/parity/regressions/. Exit code 1 if there is one.
+again. A disagreement is confirmed, shrunk and saved under tests/parity/regressions/. Exit code 1 if there is one. A run
+ends at once, with exit code 2, if the objects of a question cannot be removed: the next ones would be about others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from moorage.bench.controlplane import ControlPlaneError
 from tests.parity.drawing.lottery import KINDS, draw
 from tests.parity.examination import PATIENT_SETTLE_S, Disagreement, Examiner, write_down
-from tests.parity.kube_side import RefusedError, kube_scheduler
+from tests.parity.kube_side import LeftoverError, RefusedError, kube_scheduler
 from tests.parity.questions import Object, Question
 from tests.parity.shrinking import Shrinker
 
@@ -114,9 +115,9 @@ def main() -> int:
         with kube_scheduler() as kube:
             examiner = Examiner(kube)
             tally = run(examiner, seed, options.questions, kind=options.kind, progress=True)
-    except ControlPlaneError as error:
+    except (ControlPlaneError, LeftoverError) as error:
         sys.stderr.write(f"error: {error}\n")
-        return 1
+        return 2 if isinstance(error, LeftoverError) else 1
     for line in tally.refused:
         _say(f"no answer: {line}")
     for each in tally.disagreements:

@@ -46,6 +46,8 @@ _MAKING_ROOM = (
     "deletion of ResourceClaim completed",
 )
 """Conditions after which the pod is tried again at once."""
+_AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+"""Without a policy, ReplicationControllers stay until a controller that does not run lets go of their pods."""
 _LASTING = ("Namespace", "PriorityClass")
 """Kinds whose objects are the same in all questions."""
 _PATHS = {kind.name: (kind.path(), kind.namespaced) for kind in reversed(KINDS)}
@@ -55,11 +57,15 @@ class RefusedError(Exception):
     """The API server does not take an object: the question is not one."""
 
 
+class LeftoverError(Exception):
+    """An object of a question cannot be removed: all further questions would be about another cluster."""
+
+
 class KubeSide:
     """The real scheduler and its API server."""
 
-    def __init__(self, plane: ControlPlane, log: Path) -> None:
-        self._plane = plane
+    def __init__(self, plane: ControlPlane, log: Path, *, patience_s: float = PATIENCE_S) -> None:
+        self._plane, self._patience_s = plane, patience_s
         self._host = plane.url.removeprefix("https://")
         self._tls = ssl.create_default_context(cafile=str(plane.token_folder / "ca.crt"))
         self._connection: http.client.HTTPSConnection | None = None
@@ -105,17 +111,35 @@ class KubeSide:
             self._ask("PATCH", self._path(key) + "/status", {"status": obj["status"]})
 
     def remove(self, key: Key) -> None:
-        """Delete an object at once."""
+        """Delete an object at once, and again until it is gone: finalizers, or an API server that is busy."""
+        deadline_s = time.monotonic() + self._patience_s
+        while (why := self._kept(key)) is not None:
+            if time.monotonic() > deadline_s:
+                raise LeftoverError(f"{'/'.join(filter(None, key))} cannot be removed from the API server: {why}")
+            time.sleep(_POLL_S)
+        self._made.discard(key)
+
+    def _kept(self, key: Key) -> str | None:
+        """Try to delete an object; why it is still there, None if it is gone."""
         if key[0] == claim_side.CLAIM:
             self._request("PATCH", self._path(key), {"metadata": {"finalizers": None}})
-        self._request("DELETE", self._path(key), {"gracePeriodSeconds": 0})
-        self._made.discard(key)
+        deleted, answer = self._request("DELETE", self._path(key), _AT_ONCE)
+        if deleted not in (200, 202, 404):
+            return str(answer.get("message", answer))
+        status, found = self._request("GET", self._path(key))
+        if status == 404:
+            return None
+        metadata = found.get("metadata", {})
+        return f"it has the finalizers {metadata['finalizers']}" if metadata.get("finalizers") else f"GET says {status}"
 
     def clear(self) -> None:
         """Remove what belongs to the question: pods first, nodes last."""
-        self._made |= {key_of(claim) for claim in self.claims()}
-        for key in sorted(self._made, key=lambda key: (key[0] != "Pod", key[0] == "Node")):
-            self.remove(key)
+        try:
+            self._made |= {key_of(claim) for claim in self.claims()}
+            for key in sorted(self._made, key=lambda key: (key[0] != "Pod", key[0] == "Node")):
+                self.remove(key)
+        except (RefusedError, http.client.HTTPException, OSError) as error:
+            raise LeftoverError(f"the objects of a question cannot be removed from the API server: {error}") from error
 
     # --- the question ---
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+
+from moorage.bench.controlplane import ControlPlane
 
 from tests.parity.drawing.lottery import WHEEL, draw
 from tests.parity.examination import Examiner
 from tests.parity.fuzz import run
-from tests.parity.kube_side import kube_scheduler
+from tests.parity.kube_side import KubeSide, LeftoverError, kube_scheduler
+from tests.parity.questions import MARK, Question
 from tests.parity.shrinking import Shrinker
 
 QUESTIONS = 15
@@ -28,6 +33,18 @@ def test_the_real_kube_scheduler_agrees(examiner: Examiner) -> None:
     assert [str(each) for each in tally.disagreements] == []
     assert tally.refused == []
     assert examiner.pods >= QUESTIONS
+
+
+def test_a_node_that_stays_ends_the_run(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """Further questions would be asked with one node too many; what can be removed is, at the next attempt at last."""
+    metadata = {"name": f"{MARK}node", "finalizers": ["example.com/stays"]}
+    question = Question(1, "placement", [{"apiVersion": "v1", "kind": "Node", "metadata": metadata}], [])
+    with closing(KubeSide(control_plane, tmp_path / "log", patience_s=0.1)) as side:
+        with pytest.raises(LeftoverError, match=r"Node/q1-node cannot be removed from the API server: .*example.com/stays"):
+            Examiner(side).examine(question)
+        control_plane.request("PATCH", "/api/v1/nodes/q1-node", {"metadata": {"finalizers": None}})
+        side.clear()
+        assert control_plane.request("GET", "/api/v1/nodes/q1-node").status == 404
 
 
 def test_a_seed_gives_the_same_question_again() -> None:
