@@ -57,11 +57,31 @@ def test_the_tree_shows_use_share_and_waiting(visit: Visit, theme: str) -> None:
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Shares").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Queues and shares")
         expect(page.get_by_role("table", name="4 queues")).to_contain_text("team-a")
-        assert row(page, "team-a") == f"team-a 100 {GPU} 1 4 5 2 6 3 20%"
-        assert row(page, "team-b") == f"team-b 100 {GPU} 6 0 3 2 - 1 200%"
+        assert row(page, "team-a") == f"team-a {GPU} 1 4 5 2 6 3 100 20%"
+        assert row(page, "team-b") == f"team-b {GPU} 6 0 3 2 - 1 100 200%"
         assert "names the parent nowhere, which does not exist" in row(page, "lost")
         assert page.locator(".share-bar > i.over").count() >= 1
         assert page.locator(".share-bar").first.bounding_box()
+
+
+@pytest.mark.parametrize("width", [420, 1600])
+def test_bars_are_in_sight(visit: Visit, width: int) -> None:
+    """Also on the screen of a phone: what is beside the bars may be scrolled to."""
+    with served_world(cluster()) as url:
+        page = visit(f"{url}#/shares")
+        page.set_viewport_size({"width": width, "height": 800})
+        expect(page.get_by_role("table", name="4 queues")).to_contain_text("team-a")
+        boxes = [each.bounding_box() for each in page.locator(".share-bar").all()]
+        assert all(box is not None and box["x"] + box["width"] <= width for box in boxes)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_queue_beyond_nothing(visit: Visit) -> None:
+    """A part of nothing is just large."""
+    told = [NodeSeen(make_node("n1", resources={GPU: "8"})), queue("free", weight=0), pod("p", "free", 1, "n1")]
+    with served_world(told) as url:
+        page = visit(f"{url}#/shares")
+        expect(page.get_by_role("table", name="1 queue")).to_contain_text(">900%")
 
 
 def test_a_cluster_without_queues_says_so(visit: Visit) -> None:

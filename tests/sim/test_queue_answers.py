@@ -217,6 +217,55 @@ def test_a_quota_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert node == "n1"
 
 
+@pytest.mark.parametrize(("behind", "quota", "weight"), [(False, 2, 2), (True, 3, 12)])
+def test_a_larger_share_is_suggested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, behind: bool, quota: int, weight: int
+) -> None:
+    """A quota or a weight with which another queue gives way; enough for what stands before the pod in its queue."""
+    objects = [
+        CLUSTER[0],
+        queue("a", resources=gpus(quota="1")),
+        queue("b", resources=gpus(quota="1", weight=4)),
+        pod("a-0", "a", 1, nodeName="n1"),
+        *(pod(f"b-{number}", "b", 1, nodeName="n1") for number in range(3)),
+        *([pod("ahead", "a", 1)] if behind else []),
+        pod("waits", "a", 1),
+    ]
+    found, node = suggested(tmp_path, capsys, objects, "waits")
+    assert found["queue"][-1 - behind].startswith("with this pod queue a would be beyond its share")
+    texts = [each["text"] for each in found["suggestions"]]
+    end = "; it then fits on n1 once default/b-2 made room."
+    assert texts[0] == f"Raise the quota of queue a from 1 to {quota} {GPU}{end}"
+    assert texts[1] == f"Raise the weight of queue a from 1 to {weight} for {GPU}{end}"
+    assert node == "n1"
+
+
+def test_what_is_no_queue_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pod names it by a label that it could do without."""
+    file = written(tmp_path, [CLUSTER[0], queue("a"), pod("waits", "none", 1)])
+    told = said(capsys, "explain", "waits", "-f", file, code=0)
+    assert told.count("queue none does not exist") == 1 + told.count("FairShare: queue none does not exist")
+    assert "Remove the pod's label moorage.dev/queue, by which it names its queue; it then fits on n1." in told
+
+
+def test_a_limit_is_raised_for_all_that_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod before this one would take what a limit has left; and this one could ask for less."""
+    objects = [CLUSTER[0], queue("a", resources=gpus(limit="1")), pod("ahead", "a", 2), pod("waits", "a", 2)]
+    found, node = suggested(tmp_path, capsys, objects, "waits")
+    texts = [each["text"] for each in found["suggestions"]]
+    assert f"Raise the limit of queue a from 1 to 4 {GPU}; it then fits on n1." in texts
+    assert f"Lower the {GPU} request from 2 to 1; it then fits on n1." in texts
+    assert node == "n1"
+
+
+def test_the_part_of_a_queue_that_may_have_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it uses is not a part of anything; very small weights are weights."""
+    objects = [CLUSTER[0], queue("a", resources=gpus(weight=0)), pod("idle", "a", 1)]
+    assert ">900%" in said(capsys, "simulate", "-f", written(tmp_path, objects), "--queues", code=0)
+    objects[1] = queue("a", resources=gpus(weight=0.0001))
+    assert " 0.001 " in said(capsys, "simulate", "-f", written(tmp_path, objects), "--queues", code=0)
+
+
 @pytest.mark.parametrize(
     ("gpu", "words"),
     [

@@ -87,7 +87,9 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
     out.write(tables.shown(sentence(opinion)) + "\n")
     if opinion.side is not None:
         out.write(f"  decided on by the profiles of the {_SIDES[opinion.side]}\n")
-    out.writelines(f"  {tables.shown(line)}\n" for line in (*opinion.queue, *opinion.topology, *opinion.arriving))
+    said = opinion.message or ""
+    queue = (line for line in opinion.queue if line not in said)
+    out.writelines(f"  {tables.shown(line)}\n" for line in (*queue, *opinion.topology, *opinion.arriving))
     second = None if opinion.planned else runner_up(opinion)
     if second is not None:
         out.write(f"Runner-up: {tables.shown(second.text)}\n")

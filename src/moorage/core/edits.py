@@ -272,14 +272,15 @@ class FreeClaim:
 
 @dataclass(frozen=True, slots=True)
 class RaiseBound:
-    """A queue gets a larger quota or limit of a resource."""
+    """A queue gets a larger quota, limit or weight of a resource."""
 
     queue: str
     bound: str
-    """`quota` or `limit`."""
+    """`quota`, `limit` or `weight`."""
     resource: str
     before: int
     amount: int
+    """Of a weight in thousandths, as `before` is."""
 
 
 PodEdit: TypeAlias = (

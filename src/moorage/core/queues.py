@@ -25,7 +25,7 @@ QUEUE_LABEL = "moorage.dev/queue"
 QUEUE_LABELS = (QUEUE_LABEL, "kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "scheduling.volcano.sh/queue-name")
 """Labels by which a pod, or a namespace for its pods, names a queue; the first one that is there counts."""
 PREEMPTIBLE_LABEL = "moorage.dev/preemptible"
-_KAI_PREEMPTIBILITY = "kai.scheduler/preemptibility"
+KAI_PREEMPTIBILITY = "kai.scheduler/preemptibility"
 _PREEMPTIBLE = {"true": True, "false": False}
 _KAI_PREEMPTIBLE = {"preemptible": True, "non-preemptible": False}
 TASK_ORDER_LABEL = "moorage.dev/task-order"
@@ -81,6 +81,16 @@ def bound_text(resource: str, amount: int, no_end: str = "-1") -> str:
     return no_end if amount >= UNLIMITED else format_amount(resource, amount)
 
 
+def weight_text(thousandths: int) -> str:
+    """A weight as it is written."""
+    return f"{thousandths / WEIGHT_UNIT:g}"
+
+
+def term_text(term: str, resource: str, amount: int) -> str:
+    """A quota, a limit or a weight as it is written."""
+    return weight_text(amount) if term == "weight" else bound_text(resource, amount)
+
+
 def queue_name(labels: Mapping[str, str], namespace_labels: Mapping[str, str] = EMPTY, default: str = "") -> str:
     """The queue that a pod names by its labels, else its namespace by its own, else the default; empty for none."""
     for named in (labels, namespace_labels):
@@ -94,7 +104,7 @@ def is_preemptible(labels: Mapping[str, str], priority: int, below: int = DEFAUL
     """Whether a pod may be evicted for a share: what a label says, else whether its priority is lower than `below`."""
     said = _PREEMPTIBLE.get(labels.get(PREEMPTIBLE_LABEL, ""))
     if said is None:
-        said = _KAI_PREEMPTIBLE.get(labels.get(_KAI_PREEMPTIBILITY, ""))
+        said = _KAI_PREEMPTIBLE.get(labels.get(KAI_PREEMPTIBILITY, ""))
     return priority < below if said is None else said
 
 

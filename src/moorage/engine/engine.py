@@ -265,6 +265,10 @@ class Engine:
         """To find out where pods would go now; must be used inside a statement, which undoes it."""
         return Trial(self._context, now, misfit_s=misfit_s, work=work)
 
+    def room_for(self, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
+        """The node that its queue would get for a waiting pod, and the pods that would leave; None if it gets none."""
+        return self._rooms.room_for(self.queue.find(pod.uid), pod, now)
+
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""
         entry = self.queue.get(pod.uid)

@@ -135,6 +135,18 @@ class MakingRoom:
                 turn.commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
         return again
 
+    def room_for(self, unit: Unit | None, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
+        """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
+        if self._sharing is None or unit is None or not self._sharing.governs(pod):
+            return None
+        orders = RoomRound(self._context, self._sharing, now, set()).make([unit])
+        self._sharing.renew()
+        for order in orders:
+            if pod.uid in order.nodes:
+                leaving = (record for uid in order.victims if (record := self._state.record(uid)) is not None)
+                return order.nodes[pod.uid], tuple(record.pod.key for record in leaving)
+        return None
+
     def _make(self, units: list[Unit], turn: Turn) -> bool:
         """The same for these units, which are promised nothing."""
         if self._sharing is None:

@@ -108,6 +108,8 @@ def form_opinion(
         for entry in [*engine.queue.entries()]:
             if entry.pod.uid not in unit:
                 engine.queue.remove(entry.pod.uid, now_s)
+                if engine.state.queues.active and not entry.pod.gates:
+                    engine.state.queues.wait(entry.pod)  # what its queue may have follows from it, too
         commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
     binding = engine.bindings.get(pod.uid)
     written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]

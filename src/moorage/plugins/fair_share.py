@@ -9,23 +9,24 @@ Pods without a queue are no concern of it, and nothing is done at all while ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from moorage.core.edits import DropLabel, RaiseBound
+from moorage.core.edits import DropLabel, LowerRequest, RaiseBound
 from moorage.core.objects import NAMESPACE
 from moorage.core.pods import PodTemplate
 from moorage.core.quantity import format_amount
 from moorage.core.queueorder import shortage
 from moorage.core.queues import DEFAULT_PRIORITY, PREEMPTIBLE_LABEL, QUEUE_KINDS
+from moorage.core.queuetree import QueueNode
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
-from moorage.framework.remedies import Rejected, Remedy
+from moorage.framework.remedies import Rejected, Remedy, lowering_cost
 from moorage.framework.status import Status, unresolvable
 
 _MOST = 2**31 - 1
@@ -95,29 +96,64 @@ class FairShare(Plugin):
         node, index, is_quota = found
         resource = queues.tree.resources[index]
         bound, used = (node.quota, node.fixed) if is_quota else (node.limit, node.allocated)
-        what = "quota for pods that may not be evicted" if is_quota else "limit"
+        what, whose = ("quota", " for pods that may not be evicted") if is_quota else ("limit", "")
         most, has = format_amount(resource, bound[index]), format_amount(resource, used[index])
-        return unresolvable(f"queue {node.name} has {has} of its {what} of {most} {resource}")
+        return unresolvable(f"queue {node.name} has {has} of its {what} of {most} {resource}{whose}")
 
     def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
         """Any queue, and any pod that leaves, may."""
         return True
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """Larger limits or quotas wherever they are too small, or a pod that may be evicted."""
+        """Larger limits or quotas wherever they are too small, a smaller request, or a pod that may be evicted."""
         queues = rejected.state.queues
         member = queues.member(rejected.pod.template)
         if member.leaf is None:
             return
         need = queues.amounts(rejected.pod.requests)
-        raised = tuple(
-            RaiseBound(node.name, bound, queues.tree.resources[index], bounds[index], used[index] + amount)
+        short = [
+            _Short(node, bound, queues.tree.resources[index], index, bounds[index], used[index] + amount)
             for node in member.leaf.path
             for index, amount in need
             for bound, bounds, used in (("limit", node.limit, node.allocated), ("quota", node.quota, node.fixed))
             if used[index] + amount > bounds[index] and not (bound == "quota" and member.preemptible)
-        )
-        if raised:
-            yield Remedy(raised, 2.0 + len(raised))
+        ]
+        # What stands before the pod in its queue is served first, so a limit may have to be enough for all that waits.
+        least, ample = (tuple(each.raised(all_waiting=every) for each in short) for every in (False, True))
+        if least:
+            yield Remedy(least, 2.0 + len(least))
+        if ample != least:
+            yield Remedy(ample, 3.0 + len(ample))
+        yield from _smaller(rejected, short)
         if not member.preemptible and PREEMPTIBLE_LABEL in rejected.pod.template.labels:
             yield Remedy((DropLabel(PREEMPTIBLE_LABEL),), 4.0)
+
+
+class _Short(NamedTuple):
+    """A limit or a quota that is too small."""
+
+    node: QueueNode
+    bound: str
+    resource: str
+    number: int
+    most: int
+    needed: int
+
+    def raised(self, *, all_waiting: bool) -> RaiseBound:
+        """The same, large enough for the pod, or for all that waits in the queue."""
+        needed = self.needed
+        if all_waiting and self.bound == "limit":
+            needed = max(needed, self.node.requested[self.number])
+        return RaiseBound(self.node.name, self.bound, self.resource, self.most, needed)
+
+
+def _smaller(rejected: Rejected, short: Iterable[_Short]) -> Iterator[Remedy]:
+    """Smaller requests, of which there is enough."""
+    lacking: dict[str, int] = {}
+    for each in short:
+        lacking[each.resource] = max(lacking.get(each.resource, 0), each.needed - each.most)
+    wanted = {name: rejected.pod.template.requests.get(name) for name in lacking}
+    if lacking and all(wanted[name] > amount for name, amount in lacking.items()):
+        lowered = {name: wanted[name] - amount for name, amount in lacking.items()}
+        cost = sum(lowering_cost(wanted[name], amount) for name, amount in lowered.items())
+        yield Remedy(tuple(LowerRequest(name, amount) for name, amount in lowered.items()), cost)

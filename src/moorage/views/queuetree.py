@@ -7,7 +7,7 @@ from typing import Any
 
 from moorage.core.quantity import format_amount
 from moorage.core.queueaccounts import QueueAccount, queue_accounts
-from moorage.core.queues import WEIGHT_UNIT, bound_text
+from moorage.core.queues import WEIGHT_UNIT, bound_text, weight_text
 from moorage.engine.engine import Engine
 
 TREE_COLUMNS = (
@@ -24,6 +24,8 @@ TREE_COLUMNS = (
 )
 TREE_NUMBERS = TREE_COLUMNS[3:]
 _INDENT, _NOTHING = "  ", "-"
+_MUCH = 10
+"""Larger dominant shares are not told apart."""
 
 
 def accounts_of(engine: Engine) -> list[QueueAccount]:
@@ -47,7 +49,7 @@ def account_document(account: QueueAccount) -> dict[str, Any]:
     terms = {
         name: {
             "quota": bound_text(name, each.quota),
-            "weight": weight_of(each.weight),
+            "weight": each.weight / WEIGHT_UNIT,
             "limit": bound_text(name, each.limit),
         }
         for name, each in queue.resources.items()
@@ -81,23 +83,23 @@ def governed(accounts: Sequence[QueueAccount]) -> list[QueueAccount]:
     return [account._replace(holdings=holdings) for account, holdings in zip(accounts, kept, strict=True)]
 
 
+def dominant_text(part: float) -> str:
+    """A dominant share in percent; of a queue that has something of which it may have nothing, just a lot."""
+    return f"{part:.0%}" if part < _MUCH else f">{_MUCH - 1:.0%}"
+
+
 def _rows(account: QueueAccount) -> list[tuple[str, ...]]:
     queue = account.queue
     title = _INDENT * account.level + queue.name + (f" ({account.problem})" if account.problem else "")
     firsts = (title, str(queue.priority)), ("", "")
-    dominant = f"{account.dominant_share:.0%}"
+    dominant = dominant_text(account.dominant_share)
     if not account.holdings:
         return [(*firsts[0], *[_NOTHING] * 7, dominant)]
     rows = []
     for index, (name, each) in enumerate(account.holdings.items()):
         terms = queue.share_of(name)
-        weight = f"{weight_of(terms.weight):g}" if name in queue.resources else _NOTHING
+        weight = weight_text(terms.weight) if name in queue.resources else _NOTHING
         amounts = [format_amount(name, amount) for amount in (each.share, each.allocated, each.waiting)]
         bounds = bound_text(name, terms.quota, _NOTHING), weight, bound_text(name, terms.limit, _NOTHING)
         rows.append((*firsts[index > 0], name, *bounds, *amounts, "" if index else dominant))
     return rows
-
-
-def weight_of(thousandths: int) -> float:
-    """A weight as it is written."""
-    return thousandths / WEIGHT_UNIT

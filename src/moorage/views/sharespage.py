@@ -8,8 +8,8 @@ from typing import Any
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.quantity import format_amount
 from moorage.core.queueaccounts import QueueAccount, QueueHolding
-from moorage.core.queues import Queue, bound_text
-from moorage.views.queuetree import accounts_of, governed, weight_of
+from moorage.core.queues import Queue, bound_text, weight_text
+from moorage.views.queuetree import accounts_of, dominant_text, governed
 from moorage.views.world import World
 
 _MOST_SHOWN = 500
@@ -40,7 +40,7 @@ def _shown(account: QueueAccount, scales: Mapping[str, int]) -> dict[str, Any]:
         "level": account.level,
         "priority": queue.priority,
         "problem": account.problem,
-        "dominant": account.dominant_share,
+        "dominant": dominant_text(account.dominant_share),
         "resources": [_bar(queue, name, each, scales[name]) for name, each in account.holdings.items()] or [_NO_BAR],
     }
 
@@ -54,7 +54,7 @@ def _bar(queue: Queue, name: str, each: QueueHolding, scale: int) -> dict[str, A
         "share": format_amount(name, each.share),
         "quota": bound_text(name, terms.quota, _NOTHING),
         "limit": bound_text(name, terms.limit, _NOTHING),
-        "weight": f"{weight_of(terms.weight):g}" if name in queue.resources else _NOTHING,
+        "weight": weight_text(terms.weight) if name in queue.resources else _NOTHING,
         "amounts": {
             "allocated": each.allocated,
             "waiting": each.waiting,

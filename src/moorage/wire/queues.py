@@ -196,7 +196,8 @@ def _amounts(quantities: Mapping[str, QuantityWire] | None, path: str) -> dict[s
 
 
 def _weight(value: float | None) -> int:
-    return WEIGHT_UNIT if value is None else round(value * WEIGHT_UNIT)
+    """In thousandths; a weight above 0 stays above 0."""
+    return WEIGHT_UNIT if value is None else max(round(value * WEIGHT_UNIT), int(value > 0))
 
 
 def _share(name: str, wire: ResourceShareWire) -> ResourceShare:

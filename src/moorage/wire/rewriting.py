@@ -35,7 +35,7 @@ from moorage.core.edits import (
     Uncordon,
 )
 from moorage.core.pods import Pod
-from moorage.core.queues import QUEUE, bound_text
+from moorage.core.queues import QUEUE, term_text
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint
 from moorage.wire.claimrewriting import finished, freed, rewrite_claim
 from moorage.wire.errors import WireError
@@ -144,7 +144,7 @@ class Rewriter:
             case ShrinkGang():
                 self._shrink(edit, changed)
             case RaiseBound():
-                bound = bound_text(edit.resource, edit.amount)
+                bound = term_text(edit.bound, edit.resource, edit.amount)
                 queue = self._copy(QUEUE, "", edit.queue)
                 self._put(rewritten_queue(queue, edit.bound, edit.resource, bound), changed)
 

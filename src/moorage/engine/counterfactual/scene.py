@@ -22,6 +22,8 @@ from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
+from moorage.core.queuetree import Amounts
+from moorage.core.reclaiming import may_reclaim
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.values import dataclass
@@ -86,6 +88,8 @@ class Scene:
         """Whether new nodes get the daemons of the node that they are like."""
         self.evicts = False
         """Whether less important pods may be evicted."""
+        self.reclaims = False
+        """Whether the queue of the pod may take back what it may have."""
         self._evictions = evictions
         self._least_priority: int | None = None
         """Of the pods that stand; None if no pod may be evicted."""
@@ -287,12 +291,15 @@ class Scene:
         if runner is None or not self.may_enter(pod):
             return NOWHERE, ()
         if self.unit is not None:
-            return self._place_gang(swapped), ()
+            row = self._place_gang(swapped)
+            return self._reclaimed(pod) if row == NOWHERE and self.reclaims else (row, ())
         cycle = self.cycle(pod)
         judgement = runner.judge(cycle, self.state.rows())
         if len(judgement.passed):
             row = runner.best_of(cycle, judgement.passed) if proof else int(judgement.passed[0])
             return row if not proof or self.put(pod, row) else NOWHERE, ()
+        if self.reclaims:
+            return self._reclaimed(pod)
         if not self.evicts or not self.outranks(pod):
             return NOWHERE, ()
         row, victims = self._trial.make_room(runner, cycle, judgement)
@@ -304,6 +311,31 @@ class Scene:
         self._seat(swapped.get(known.uid, known) for known in self._ahead if known.uid not in seated)
         passed = runner.judge(self.cycle(pod), self.state.rows()).passed
         return int(row) if row in passed else NOWHERE, tuple(record.pod.key for record in victims)
+
+    @property
+    def may_reclaim(self) -> bool:
+        """Whether pods may be evicted for shares in the what-ifs."""
+        return self._evictions and self.state.queues.active
+
+    def _reclaimed(self, pod: Pod) -> tuple[int, tuple[str, ...]]:
+        """The row that its queue gets for the pod, and who has to leave for it."""
+        found = self.engine.room_for(pod, self.now_s)
+        row = None if found is None else self.state.row_of(found[0])
+        return (NOWHERE, ()) if found is None or row is None else (row, found[1])
+
+    def entitled(self, edits: Edits, leaf: str, need: Amounts, *, preemptible: bool) -> bool:
+        """Whether a queue may take back so much once all of this is changed."""
+        changed = self.changed(edits)
+        if changed is None:
+            return False
+        with self._applied(edits, changed):
+            node = self.state.queues.settle(self.state).nodes.get(leaf)
+            return node is not None and may_reclaim(node, need, preemptible=preemptible)
+
+    def waiting_before(self, leaf: str) -> list[Pod]:
+        """The pods that are decided on before this one, belong to this queue and have no node."""
+        member, record = self.state.queues.member, self.state.record
+        return [each for each in self._ahead if member(each.template).queue == leaf and record(each.uid) is None]
 
     @property
     def gang_needs(self) -> GangNeeds | None:

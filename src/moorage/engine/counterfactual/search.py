@@ -2,7 +2,7 @@
 
 1. What keeps the pod from being tried at all (gates, an unknown scheduler name) must change in any case.
 2. The objections to each node show which single fixes, and which pairs of them, could be enough.
-3. Pods that could move, and nodes that could be added, are searched for besides.
+3. Pods that could move, nodes that could be added, and a larger share for its queue, are searched for besides.
 4. Only where none of it helps, everything that could be given up is tried alone, and evictions are allowed.
 5. What passed is ranked by cost and proven: pods ahead decide again, too.
 """
@@ -28,6 +28,7 @@ from moorage.core.edits import (
     Edits,
     LowerRequest,
     OpenGates,
+    RaiseBound,
     RelaxSpread,
     Tolerate,
     UseScheduler,
@@ -41,6 +42,7 @@ from moorage.engine.counterfactual.moves import moves
 from moorage.engine.counterfactual.objections import Objections, find_objections, shortage
 from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
+from moorage.engine.counterfactual.shares import share_candidates
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
@@ -124,11 +126,17 @@ def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
     entries = list(engine.queue.entries())
     own = next((entry for entry in entries if entry.pod.uid == pod.uid), None)
     sort = next(iter(engine.runners.values())).plugins.queue_sort[0]
-    keyed = [((sort.queue_key(entry.pod, entry.unit.since_s), number), entry) for number, entry in enumerate(entries)]
+    shared = engine.state.queues.active
+
+    def key_of(each: Pod, since_s: float) -> tuple[Any, ...]:
+        """In queues age counts, not how long the scheduler has known a pod."""
+        return (*sort.queue_key(each, each.created_s), each.key) if shared else sort.queue_key(each, since_s)
+
+    keyed = [((key_of(entry.pod, entry.unit.since_s), number), entry) for number, entry in enumerate(entries)]
     if own is not None:
         limit = next(key for key, entry in keyed if entry is own)
     else:
-        limit = (sort.queue_key(pod, max((entry.unit.since_s for entry in entries), default=0.0)), len(entries))
+        limit = (key_of(pod, max((entry.unit.since_s for entry in entries), default=0.0)), len(entries))
     ahead = sorted((item for item in keyed if item[0] < limit), key=lambda item: item[0])
     return [entry.pod for _, entry in ahead if entry.place is not Place.IN_FLIGHT]
 
@@ -155,7 +163,16 @@ class _Search:
             self._try_all(gang_candidates(self._scene, self._pod))
         else:
             self._look(runner, Remedies(self._scene, runner))
+        self._share()
         return self._suggestions()
+
+    def _share(self) -> None:
+        """A larger share for the queue of the pod, for which others give way."""
+        if self._base or not self._scene.may_reclaim:
+            return
+        self._scene.reclaims = True
+        self._try_all(share_candidates(self._scene, self._pod), most=_MOST_EVICTIONS)
+        self._scene.reclaims = False
 
     # --- 1 ---
 
@@ -318,7 +335,9 @@ class _Search:
 
     def _try(self, cost: float, edits: Edits) -> None:
         key = frozenset(edits)
-        if (key in self._tried and not self._scene.evicts) or any(known <= key for known in self._found):
+        if (key in self._tried and not (self._scene.evicts or self._scene.reclaims)) or any(
+            known <= key for known in self._found
+        ):
             return
         self._tried.add(key)
         fit = self._scene.trial((*self._base, *edits))
@@ -345,7 +364,8 @@ class _Search:
 
     def _proven(self, fit: Fit) -> Fit | None:
         """The same with the pods ahead deciding again; of new nodes perhaps more, as those take some."""
-        self._scene.evicts = bool(fit.evicted)
+        self._scene.reclaims = bool(fit.evicted) and all(isinstance(edit, RaiseBound) for edit in fit.edits)
+        self._scene.evicts = bool(fit.evicted) and not self._scene.reclaims
         proven = self._scene.trial(fit.edits, proof=True)
         likes = [edit.like for edit in fit.edits if isinstance(edit, AddNode)]
         if proven is None and len(likes) == 1:
@@ -357,7 +377,7 @@ class _Search:
             proven = fewest(enough)
         if proven is None:
             proven = self._lowered_further(fit)
-        self._scene.evicts = False
+        self._scene.evicts = self._scene.reclaims = False
         return proven
 
     def _lowered_further(self, fit: Fit) -> Fit | None:

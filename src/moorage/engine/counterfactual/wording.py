@@ -46,6 +46,7 @@ from moorage.core.gangtopology import TopologyMistake, topology_terms
 from moorage.core.phrases import counted, joined, listed
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
+from moorage.core.queues import KAI_PREEMPTIBILITY, PREEMPTIBLE_LABEL, QUEUE_LABELS, term_text
 from moorage.core.state import ClusterState
 from moorage.engine.counterfactual.scene import Fit
 
@@ -170,8 +171,17 @@ def _shrink(_: Pod, edit: ShrinkGang) -> str:
 
 
 def _raise(_: Pod, edit: RaiseBound) -> str:
-    before, after = (format_amount(edit.resource, amount) for amount in (edit.before, edit.amount))
-    return f"raise the {edit.bound} of queue {edit.queue} from {before} to {after} {edit.resource}"
+    before, after = (term_text(edit.bound, edit.resource, amount) for amount in (edit.before, edit.amount))
+    of = "for " if edit.bound == "weight" else ""
+    return f"raise the {edit.bound} of queue {edit.queue} from {before} to {after} {of}{edit.resource}"
+
+
+def _drop_label(_: Pod, edit: DropLabel) -> str:
+    if edit.key in QUEUE_LABELS:
+        return f"remove the pod's label {edit.key}, by which it names its queue"
+    if edit.key in (PREEMPTIBLE_LABEL, KAI_PREEMPTIBILITY):
+        return f"let the pod be evicted for other queues, without its label {edit.key}"
+    return f"remove the pod's label {edit.key}, which rules about it select"
 
 
 def _free(_: Pod, edit: FreeClaim) -> str:
@@ -189,7 +199,7 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
     DropPodRule: _pod_rule,
     RelaxSpread: _spread,
     DropHostPort: lambda _, edit: f"give up the host port {edit.port.port}/{edit.port.protocol}",
-    DropLabel: lambda _, edit: f"remove the pod's label {edit.key}, which rules about it select",
+    DropLabel: _drop_label,
     DropVolume: _volume,
     DropDevices: lambda _, __: "drop the pod's resource claims",
     OpenGates: _gates,

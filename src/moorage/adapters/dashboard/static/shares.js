@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { empty, h, name, panel, Table } from "./dom.js";
 import { whenNew } from "./store.js";
-import { count, percent, plural } from "./words.js";
+import { count, plural } from "./words.js";
 
 /** Use and, behind it, what waits; a line at the fair share and a dotted one at the quota. The numbers beside it say the same. */
 function shareBar(r) {
@@ -25,7 +25,6 @@ const rowsOf = (queues) => queues.flatMap((q) => q.resources.map((r, i) => ({ ..
 export function sharesPage(main, signal) {
   const table = new Table("Queues", [
     { title: "Queue", class: "name", cell: (r) => (r.first ? h("span", { style: { "padding-left": `${r.queue.level * 18}px` } }, name(r.queue.name), r.queue.problem ? h("span", { class: "notice bad problem" }, r.queue.problem) : "") : "") },
-    { title: "Priority", class: "num", cell: (r) => (r.first ? count(r.queue.priority) : "") },
     { title: "Resource", class: "tight", cell: (r) => name(r.resource) },
     { title: "Use", class: "wide", cell: shareBar },
     { title: "Allocated", class: "num", cell: (r) => r.allocated },
@@ -34,11 +33,13 @@ export function sharesPage(main, signal) {
     { title: "Quota", class: "num", cell: (r) => r.quota },
     { title: "Limit", class: "num", cell: (r) => r.limit },
     { title: "Weight", class: "num", cell: (r) => r.weight },
-    { title: "Dominant", class: "num", cell: (r) => (r.first ? percent(r.queue.dominant) : "") },
+    { title: "Priority", class: "num", cell: (r) => (r.first ? count(r.queue.priority) : "") },
+    { title: "Dominant", class: "num", cell: (r) => (r.first ? r.queue.dominant : "") },
   ], (r) => `${r.queue.name} ${r.resource}`);
   const none = empty("There are no Queue objects: pods share the cluster by priority and age alone.");
   const more = h("p", { class: "notice", hidden: true });
   const body = panel("", legend(), table.element, more);
+  body.classList.add("shares");
   main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Queues and shares"),
     h("p", { class: "lead" }, "Who may have how much of the cluster, who has it, and who waits for it. Pods that wait, one by one, are on the page Queue.")), body, none);
   const load = async () => {

@@ -1,0 +1,64 @@
+"""A larger share for the queue of a waiting pod: quotas and weights with which others have to give way to it.
+
+Only tried where the queue would be beyond its share. What stands before the pod in its queue is served first, so the
+quota has to be enough for all of that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from moorage.core.edits import Edits, RaiseBound
+from moorage.core.fairshare import UNLIMITED
+from moorage.core.pods import Pod
+from moorage.core.queues import WEIGHT_UNIT
+from moorage.core.queuetree import Amounts, QueueNode
+from moorage.engine.counterfactual.growth import fewest
+from moorage.engine.counterfactual.scene import Scene
+
+_QUOTA_COST, _WEIGHT_COST = 2.0, 3.2
+_MOST_WEIGHT = 64
+"""Larger weights are not tried."""
+
+
+def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
+    """Edits with their cost; ask while the scene reclaims."""
+    queues = scene.state.queues
+    member = queues.member(pod.template) if queues.active else None
+    if member is None or member.leaf is None:
+        return
+    tree, leaf = queues.settle(scene.state), member.leaf
+    total: Counter[int] = Counter()
+    for each in (*scene.waiting_before(leaf.name), *(scene.members or (pod,))):
+        total.update(dict(queues.amounts(each.requests)))
+    need: Amounts = tuple(total.items())
+    entitled = partial(scene.entitled, leaf=leaf.name, need=need, preemptible=member.preemptible)
+    # What the tree says now: it changes with every question.
+    levels = range(1, len(leaf.path) + 1)
+    quotas = [tuple(each for node in leaf.path[:n] for each in _quotas(node, need, tree.resources)) for n in levels]
+    weights = [
+        partial(_weights, leaf.name, tree.resources[index], leaf.weight[index])
+        for index, amount in need
+        if tree.resources[index] in leaf.queue.resources and leaf.allocated[index] + amount > leaf.share[index]
+    ]
+    if entitled(()):
+        return
+    yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(quotas) if edits and entitled(edits))
+    for raised in weights:
+        found = fewest(lambda more, by=raised: edits if entitled(edits := by(more)) else None, _MOST_WEIGHT)  # type: ignore[misc]
+        if found is not None:
+            yield _WEIGHT_COST, found
+
+
+def _quotas(node: QueueNode, need: Amounts, resources: Sequence[str]) -> Iterator[RaiseBound]:
+    for index, amount in need:
+        quota, wanted = node.quota[index], node.allocated[index] + amount
+        if quota < wanted <= node.limit[index] and quota < UNLIMITED:
+            yield RaiseBound(node.name, "quota", resources[index], quota, wanted)
+
+
+def _weights(leaf: str, resource: str, before: int, more: int) -> Edits:
+    """A whole weight that is so much larger."""
+    return (RaiseBound(leaf, "weight", resource, before, (before // WEIGHT_UNIT + more) * WEIGHT_UNIT),)
