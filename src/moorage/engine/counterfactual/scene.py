@@ -9,7 +9,7 @@ them again, as they may want what the change offers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -152,7 +152,7 @@ class Scene:
         self.trials += 1
         swapped = {pod.uid: pod for pod in changed.waiting}
         pod = swapped.get(self.pod.uid, self.pod)
-        with self._applied(edits, changed):
+        with self._counted_again(swapped), self._applied(edits, changed):
             if proof or len(swapped) > 1:
                 for uid in self._placed:
                     self.state.remove_pod(uid)
@@ -165,6 +165,17 @@ class Scene:
                 self._give_up()
                 return None
             return None if row == NOWHERE else Fit(edits, changed, self.state.node(row).name, evicted)
+
+    @contextmanager
+    def _counted_again(self, swapped: Container[str]) -> Iterator[None]:
+        """Afterwards queues count pods as they are that were changed inside: these wait, as others than were placed."""
+        try:
+            yield
+        finally:
+            queues = self.state.queues
+            for each in (self.pod, *self._ahead, *self.members) if queues.active else ():
+                if each.uid in swapped and not each.gates:
+                    queues.wait(each)
 
     def _give_up(self) -> None:
         """What takes too long is not proven."""

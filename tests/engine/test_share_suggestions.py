@@ -1,0 +1,88 @@
+"""A larger share for the queue of a waiting pod, as it is suggested on a live cluster; and nothing left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.core.edits import Changed, PodEdit
+from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.pods import Pod
+from moorage.core.queueaccounts import queue_accounts
+from moorage.core.queues import QUEUE
+from moorage.engine.counterfactual import suggest
+from moorage.engine.opinion import form_opinion
+from moorage.engine.settings import EngineSettings
+from moorage.wire.kinds import BY_ID, NODE, POD
+from moorage.wire.rewriting import Rewriter
+from tests.engine.test_counterfactual import World
+from tests.framework.readers import default_profile
+from tests.suggestions.puzzles import Plain, node, pod
+
+CPU = "cpu"
+
+
+def queue(name: str, **terms: Any) -> Plain:
+    spec = {"resources": {CPU: terms}}
+    return {"apiVersion": "moorage.dev/v1alpha1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def member(name: str, of: str, second: int, where: str | None = None) -> Plain:
+    body = pod(name, 1000)
+    body["metadata"] |= {"labels": {"moorage.dev/queue": of}, "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+    if where is not None:
+        body["spec"]["nodeName"] = where
+    return body
+
+
+def told(body: Plain) -> Event:
+    if body["kind"] == "Node":
+        return NodeSeen(NODE.from_builtin(body))
+    if body["kind"] == "Pod":
+        return PodSeen(POD.from_builtin(body))
+    return ObjectSeen(QUEUE, body["metadata"]["name"], BY_ID[QUEUE].from_builtin(body))
+
+
+WORLD = [
+    node("n1", 4500, 16, "a"),
+    queue("a", quota="1"),
+    queue("b", quota="1", weight=4),
+    member("a-0", "a", 0, "n1"),
+    *(member(f"b-{number}", "b", number, "n1") for number in range(3)),
+    member("stuck", "a", 9),
+    member("early", "a", 8),
+]
+"""The pod that is asked about is named before one that is older."""
+LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-2 made room."
+
+
+def test_what_others_wait_for_counts_while_one_pod_is_explained() -> None:
+    """The older pod of the same queue is served first, so the quota has to be enough for both."""
+    world = World(WORLD)
+    stuck = world.pods["stuck"]
+    rewriter = Rewriter(lambda *identity: world.objects.get(identity))
+    events = [told(body) for body in WORLD if body["metadata"]["name"] != "stuck"]
+    opinion = form_opinion(
+        [default_profile()], EngineSettings(), events, stuck, 0.0, answers_to_all=True, rewriter=rewriter
+    )
+    assert LARGER in [each.text for each in opinion.suggestions]
+
+
+class OneTemplate(Rewriter):
+    """Both pods come from one template, and change together."""
+
+    def rewrite(self, pod: Pod, edits: list[PodEdit], changed: Changed) -> None:
+        for each in self.pods or (pod,):
+            super().rewrite(each, edits, changed)
+
+    pods: tuple[Pod, ...] = ()
+
+
+def test_queues_have_what_they_had_before() -> None:
+    """Also if pods ahead of this one were placed with smaller requests in a what-if."""
+    world = World(WORLD)
+    rewriter = OneTemplate(lambda *identity: world.objects.get(identity))
+    rewriter.pods = (world.pods["stuck"], world.pods["early"])
+    before = queue_accounts(world.engine.state)
+    found = suggest(world.engine, world.pods["stuck"], 0.0, rewriter)
+    assert {"Lower the cpu request from 1 to 250m; it then fits on n1.", LARGER} <= {each.text for each in found}
+    assert queue_accounts(world.engine.state) == before
