@@ -38,13 +38,11 @@ class KindIntake:
 
     def __init__(self, kind: Kind, emit: Callable[[Event], None]) -> None:
         self.kind = kind
+        self.parse: Callable[[msgspec.Raw], Any] = kind.decode
+        """One object as a core value; the reflector calls it on arrival."""
         self._emit = emit
         self._known: dict[str, str | None] = {}
         """By key; for pods, the node."""
-
-    def parse(self, raw: msgspec.Raw) -> Any:
-        """One object as a core value; the reflector calls it on arrival."""
-        return self.kind.decode(raw)
 
     def remains(self, raw: msgspec.Raw) -> Any:
         """What is left of an object that cannot be read: its metadata, or a pod's place; None if not even that."""
