@@ -11,11 +11,15 @@ import pytest
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.limits import STRATEGY_RULES
+from moorage.core.queues import QUEUE
 from moorage.core.strategy import StrategyError, targets
 from moorage.core.strategy_syntax import MAX_BASE, MAX_WEIGHT
+from moorage.wire.errors import WireError
+from moorage.wire.kinds import BY_ID
 from moorage.wire.policy_rules import parse_rules
 
 CRD = Path(__file__).resolve().parents[2] / "deploy" / "crds" / "placementpolicies.yaml"
+QUEUES = CRD.with_name("queues.yaml")
 POLICIES = "/apis/moorage.dev/v1alpha1/namespaces/default/placementpolicies"
 SELECTOR = {"matchLabels": {"app": "web"}}
 RULES: list[Any] = [
@@ -103,3 +107,38 @@ def test_a_policy_needs_a_selector(with_policies: ControlPlane) -> None:
     """{} means all pods; nothing at all is a mistake."""
     assert with_policies.request("POST", POLICIES, policy("none", RULES, None)).status == 422
     assert with_policies.request("POST", POLICIES, policy("all", RULES, {})).status == 201
+
+
+@pytest.fixture
+def with_queues(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The same with queues."""
+    kubectl(control_plane, "apply", "--validate=strict", "-f", str(QUEUES))
+    kubectl(control_plane, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(QUEUES))
+    yield control_plane
+    kubectl(control_plane, "delete", "-f", str(QUEUES), "--timeout=30s")
+
+
+def of_cpu(**terms: Any) -> dict[str, Any]:
+    return {"resources": {"cpu": terms}}
+
+
+def test_the_api_server_refuses_queues_that_cannot_be_read(with_queues: ControlPlane) -> None:
+    """A mistake shows when a queue is applied, not as a queue that is not there; what can be read is taken."""
+    amounts: list[Any] = ["-5", -5, "-1.5", "many", "", "1 Gi", "1e400", "0x10", "9" * 65]
+    refused = [of_cpu(**{term: each}) for term in ("quota", "limit") for each in amounts]
+    refused += [{f"{each}MinRuntime": text} for each in ("preempt", "reclaim") for text in ("soon", "-5m", "5", "")]
+    refused += [of_cpu(weight=-1), {"priority": 1 << 40}]
+    fine = [of_cpu(quota=each) for each in ("-1", -1, 0, "2", "500m", "1.5", ".5", "2Gi", "3e2", "1E", "+4")]
+    fine += [{"reclaimMinRuntime": each} for each in ("0", "0s", "5m", "1h30m", "1.5h", "250ms")]
+    found = []
+    for spec in (*refused, *fine):
+        body = {"apiVersion": "moorage.dev/v1alpha1", "kind": "Queue", "metadata": {"generateName": "q-"}, "spec": spec}
+        status = with_queues.request("POST", "/apis/moorage.dev/v1alpha1/queues", body).status
+        if status != (422 if spec in refused else 201):
+            found.append((spec, status))
+        if spec in fine:
+            BY_ID[QUEUE].from_builtin({"metadata": {"name": "q"}, "spec": spec})
+        elif spec != of_cpu(quota="9" * 65) and spec != of_cpu(limit="9" * 65):  # a large number is no mistake in files
+            with pytest.raises(WireError):
+                BY_ID[QUEUE].from_builtin({"metadata": {"name": "q"}, "spec": spec})
+    assert found == []
