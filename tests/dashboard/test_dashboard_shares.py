@@ -76,6 +76,16 @@ def test_bars_are_in_sight(visit: Visit, width: int) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+def test_use_and_shares_over_time(visit: Visit) -> None:
+    """A chart of what the queues have of a resource, and one of their shares; a line for each queue."""
+    with served_world(cluster()) as url:
+        page = visit(f"{url}#/charts")
+        for title, value in (("allocated", "team-b 6"), ("fair shares of", "team-b 3")):
+            panel = page.locator(".chart-panel", has=page.get_by_role("heading", name=f"Queues: {title} {GPU}"))
+            expect(panel.locator("canvas")).to_be_visible()
+            expect(panel.get_by_role("button", name=value)).to_be_visible()
+
+
 def test_a_queue_beyond_nothing(visit: Visit) -> None:
     """A part of nothing is just large."""
     told = [NodeSeen(make_node("n1", resources={GPU: "8"})), queue("free", weight=0), pod("p", "free", 1, "n1")]

@@ -9,7 +9,8 @@ Pods of a namespace are set aside, in their order, while other pods may be tried
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -38,6 +39,10 @@ class Pacing:
     def aside(self) -> bool:
         """Whether entries were set aside."""
         return bool(self._aside)
+
+    def items(self) -> Iterator[Item]:
+        """Entries that were set aside; some may be stale."""
+        return itertools.chain.from_iterable(self._aside.values())
 
     def begin(self, now: float, untouched: int) -> None:
         """A call begins; `untouched` pods may be tried before a namespace could be crowded."""

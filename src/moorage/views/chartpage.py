@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from moorage.core.resources import CPU
+from moorage.views.queueseries import SHARE, USED
 from moorage.views.rings import Stretch, Values
 from moorage.views.series import (
     ALLOCATED,
@@ -57,6 +58,7 @@ def charts_page(series: Series, since_s: float, until_s: float, most: int, step_
         "pods": _plain(stretch.of(PODS)),
         "resources": [_resource(stretch, name) for name in _named(stretch, CAPACITY)],
         "waiting": [{"name": name, "values": _plain(stretch.of(WAITING + name))} for name in _named(stretch, WAITING)],
+        "queues": [_queue(stretch, name) for name in _named(stretch, USED)],
         "binds": _plain(per_minute(lately, BINDS)[shown], 2),
         "evictions": _plain(per_minute(lately, EVICTIONS)[shown], 2),
         "waited": {"p50": middle, "p95": nearly_all, "p99": all_but_few},
@@ -77,6 +79,10 @@ def _resource(stretch: Stretch, name: str) -> dict[str, Any]:
         "requested": _plain(stretch.of(REQUESTED + name)),
         "allocated": _plain(stretch.of(ALLOCATED + name)),
     }
+
+
+def _queue(stretch: Stretch, name: str) -> dict[str, Any]:
+    return {"name": name, "used": _plain(stretch.of(USED + name)), "share": _plain(stretch.of(SHARE + name))}
 
 
 def _named(stretch: Stretch, prefix: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""How a cluster changes over time: resources, pending pods, binds and evictions, waiting times, cost, leaders.
+"""How a cluster changes over time: resources, queues, pending pods, binds, evictions, waiting times, cost, leaders.
 
 A world tells what happens, with the time; `tick` measures what is kept anyway, at most once per interval. Nothing here
 looks at all pods. The number of series is bounded: of resources some that nodes offer or have offered last, of reasons
-the most frequent ones, while the others are added up.
+the most frequent ones, while the others are added up, of queues the largest (`queueseries`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from moorage.core.resources import CPU, MEMORY
 from moorage.core.state import ClusterState
 from moorage.views.costs import CostMeter, HourlyCost
 from moorage.views.pending import Pending
+from moorage.views.queueseries import QueueSeries
 from moorage.views.rings import Rings, Stretch, Values
 from moorage.views.words import Happening, HappeningKind
 
@@ -80,6 +81,7 @@ class Series:
         self._last_seen.pop(OTHER_REASONS, None)
         self._offered = dict.fromkeys(_named(rings, CAPACITY))
         """The resources that have gauges; those that nodes have offered last come last."""
+        self._queues = QueueSeries(rings)
 
     # --- what happens ---
 
@@ -149,6 +151,7 @@ class Series:
         if kinds.any():
             yield SPOT_CPU, int(resources.requested[CPU_COLUMN][kinds == Capacity.SPOT].sum())
         yield from self._cost(self._costs.now())
+        yield from self._queues.gauges(state)
 
     def _remember(self, names: list[str]) -> None:
         """These are offered; what was offered longest ago is forgotten where there are too many."""

@@ -25,6 +25,17 @@ const resource = (title, key, unit) => ({
   ],
 });
 
+const unitOf = (name) => ({ cpu: cores, memory: bytes })[name] ?? plain("");
+
+/** What queues have of a resource, or may have: a line for each of the largest. */
+const ofQueues = (name, word, title) => ({
+  key: `${word} ${name}`, title: `Queues: ${title} ${name}`, unit: unitOf(name), empty: "No queue asked for it.",
+  lines: (history) => history.names(word).filter((key) => key.startsWith(`${name} `)).map((key) => ({ key, label: key.slice(name.length + 1), values: history.of(`${word} ${key}`) })),
+});
+
+const queueCharts = (history) => [...new Set(history.names("used").map((key) => key.split(" ")[0]))]
+  .flatMap((name) => [ofQueues(name, "used", "allocated"), ofQueues(name, "share", "fair shares of")]);
+
 const SPECS = [
   resource("CPU", "cpu", cores),
   resource("Memory", "memory", bytes),
@@ -83,7 +94,7 @@ export async function chartsPage(main, signal) {
     if (!history.span) return;
     const range = bounds(history.span);
     const more = history.names("capacity").filter((name) => name !== "cpu" && name !== "memory").map((name) => resource(name, name, plain("")));
-    const specs = [...SPECS.slice(0, 2), ...more, ...SPECS.slice(2), leaders];
+    const specs = [...SPECS.slice(0, 2), ...more, ...queueCharts(history), ...SPECS.slice(2), leaders];
     for (const spec of specs) {
       if (!charts.has(spec.key)) charts.set(spec.key, new Chart(spec, page));
     }

@@ -13,6 +13,7 @@ function columnsOf(page) {
   const found = new Map([["nodes", page.nodes], ["pods", page.pods], ["binds", page.binds], ["evictions", page.evictions], ["spot", page.spot],
     ["cost", page.cost.total], ["cost on demand", page.cost.on_demand], ...Object.entries(page.waited)]);
   for (const r of page.resources) for (const what of ["capacity", "requested", "allocated"]) found.set(`${what} ${r.name}`, r[what]);
+  for (const q of page.queues) for (const what of ["used", "share"]) found.set(`${what} ${q.name}`, q[what]);
   for (const w of page.waiting) found.set(`waiting ${w.name}`, w.values);
   return found;
 }

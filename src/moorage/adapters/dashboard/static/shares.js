@@ -41,7 +41,7 @@ export function sharesPage(main, signal) {
   const body = panel("", legend(), table.element, more);
   body.classList.add("shares");
   main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Queues and shares"),
-    h("p", { class: "lead" }, "Who may have how much of the cluster, who has it, and who waits for it. Pods that wait, one by one, are on the page Queue.")), body, none);
+    h("p", { class: "lead" }, "Who may have how much of the cluster, who has it, and who waits for it. Pods that wait, one by one, are on the page Queue; how use and shares change over time is on the page Charts.")), body, none);
   const load = async () => {
     const page = await get("queues");
     if (signal.aborted) return;
