@@ -33,7 +33,7 @@ def test_units_that_give_way_come_once(*, again: bool) -> None:
     queue.pacing.slow("default", _SLOW_S, 0.0, _SLOW_S)
     assert popped(queue, 0.0) == []
     if again and queue.shared is not None:
-        queue.shared.renew()
+        queue.shared.renew(())
         assert popped(queue, 0.0) == []
     first = queue.pop_slow(0.0)
     assert first is not None
@@ -48,7 +48,7 @@ def test_an_attempt_that_goes_on_later_is_one() -> None:
     assert first is not None
     queue.postpone(first, 0.0)
     assert queue.shared is not None
-    queue.shared.renew()
+    queue.shared.renew(())
     second = queue.pop(0.0)
     assert second is not None
     assert [first.pod.name, second.pod.name, *popped(queue, 1.0)] == ["p0", "p1", "p0", "p2", "p3"]
