@@ -67,6 +67,25 @@ def test_what_others_wait_for_counts_while_one_pod_is_explained() -> None:
     assert LARGER in [each.text for each in opinion.suggestions]
 
 
+def test_what_keeps_a_queue_from_its_share_is_said() -> None:
+    """Pods that may not be evicted, and those that have not run for long enough; others are nothing to speak of."""
+    pods = [member(f"b-{number}", "b", number, "n1") for number in range(4)]
+    pods[0]["metadata"]["labels"]["moorage.dev/preemptible"] = "false"
+    for each, minute in zip(pods, (0, 0, 9, 9), strict=True):
+        each["status"] = {"phase": "Running", "startTime": f"2026-01-01T00:{minute:02}:00Z"}
+    b = queue("b")
+    b["spec"]["reclaimMinRuntime"] = "5m"
+    stuck = POD.from_builtin(member("stuck", "a", 9))
+    events = [told(body) for body in (node("n1", 4500, 16, "a"), queue("a", quota="1"), b, *pods)]
+    now_s = 1767225600 + 600.0
+    opinion = form_opinion([default_profile()], EngineSettings(), events, stuck, now_s, answers_to_all=True)
+    assert opinion.queue[1:] == (
+        "with this pod queue a stays within its share: it may take back what others have beyond theirs",
+        "queue b is beyond its share, and 1 pod of it may not be evicted",
+        "queue b is beyond its share, and 2 pods of it cannot be evicted in the first 300 s (reclaimMinRuntime)",
+    )
+
+
 class OneTemplate(Rewriter):
     """Both pods come from one template, and change together."""
 

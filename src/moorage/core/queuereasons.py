@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from moorage.core.phrases import counted
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.queues import bound_text
@@ -12,7 +14,7 @@ from moorage.core.reclaiming import may_reclaim, parting
 from moorage.core.state import ClusterState
 
 
-def queue_reasons(state: ClusterState, pod: Pod) -> tuple[str, ...]:
+def queue_reasons(state: ClusterState, pod: Pod, now_s: float) -> tuple[str, ...]:
     """A line for each level and resource, and what follows from it; nothing for a pod without a queue."""
     queues = state.queues
     if not queues.active:
@@ -22,7 +24,38 @@ def queue_reasons(state: ClusterState, pod: Pod) -> tuple[str, ...]:
     if member.leaf is None:
         return (member.problem,) if member.problem else ()
     need = queues.amounts(pod.requests)
-    return (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, preemptible=member.preemptible))
+    told = (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, preemptible=member.preemptible))
+    reclaims = may_reclaim(member.leaf, need, preemptible=member.preemptible)
+    return (*told, *_spared(state, member.leaf, need, now_s)) if reclaims else told
+
+
+def _spared(state: ClusterState, leaf: QueueNode, need: Amounts, now_s: float) -> Iterator[str]:
+    """What queues beyond their share have that cannot be taken back, and why not; a line for each queue and reason."""
+    fixed, young = Counter[str](), Counter[str]()
+    least: dict[str, float] = {}
+    for pod, member, holds in state.queues.entries():
+        if not holds or member.leaf is None or member.leaf is leaf:
+            continue
+        theirs = parting(leaf, member.leaf)[1]
+        if not any(theirs.allocated[index] > theirs.allocatable[index] for index, _ in need):
+            continue
+        period_s = next((each for node in theirs.path if (each := node.queue.reclaim_min_runtime_s) is not None), 0.0)
+        if not member.preemptible:
+            fixed[theirs.name] += 1
+        elif period_s and now_s - running_since_s(pod, now_s) < period_s:
+            young[theirs.name] += 1
+            least[theirs.name] = period_s
+    for name, count in sorted(fixed.items()):
+        yield f"queue {name} is beyond its share, and {counted(count, 'pod')} of it may not be evicted"
+    for name, count in sorted(young.items()):
+        start = f"queue {name} is beyond its share, and {counted(count, 'pod')} of it"
+        yield f"{start} cannot be evicted in the first {least[name]:g} s (reclaimMinRuntime)"
+
+
+def running_since_s(pod: Pod, now_s: float) -> float:
+    """Since when a pod has run; one that has not started since now."""
+    since_s = pod.scheduled_s if pod.started_s is None else pod.started_s
+    return now_s if since_s is None else since_s
 
 
 def _levels(tree: QueueTree, leaf: QueueNode, need: Amounts) -> Iterator[str]:

@@ -99,7 +99,7 @@ def form_opinion(
     engine = Engine(profiles, settings, answers_to_all=answers_to_all, observer=observe)
     engine.handle(world, now_s, budget=0)
     ahead = waiting_ahead(engine, pod)
-    reasons = _queue_reasons(engine, pod) if stands_on is None else ()
+    reasons = _queue_reasons(engine, pod, now_s) if stands_on is None else ()
     gang = pod.template.gang
     unit = {pod.uid, *(each.pod.uid for each in engine.queue.entries() if gang is not None and each.unit.gang == gang)}
     if engine.planning is not None and engine.planning.plans(pod):
@@ -169,14 +169,14 @@ def placed_line(gang: GangKey, plan: GangPlan) -> str:
     return f"pod group {gang.object_key} is placed in {plan.told}"
 
 
-def _queue_reasons(engine: Engine, pod: Pod) -> tuple[str, ...]:
+def _queue_reasons(engine: Engine, pod: Pod, now_s: float) -> tuple[str, ...]:
     """Asked while all pods wait that ask for shares, and this one with them."""
     queues = engine.state.queues
     if not queues.active:
         return ()
     queues.wait(pod)
     try:
-        return *queue_reasons(engine.state, pod), *order_lines(engine, pod)
+        return *queue_reasons(engine.state, pod, now_s), *order_lines(engine, pod)
     finally:
         queues.unwait(pod.uid)
 

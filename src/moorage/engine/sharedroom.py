@@ -17,6 +17,7 @@ from math import inf
 from moorage.core.arrays import Rows
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import shortage, within
+from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
@@ -335,8 +336,7 @@ class RoomRound:
         return sorted(found, key=lambda each: each.key)
 
     def _since_s(self, record: PodRecord) -> float:
-        since_s = record.pod.scheduled_s if record.pod.started_s is None else record.pod.started_s
-        return self._now if since_s is None else since_s
+        return running_since_s(record.pod, self._now)
 
     # --- the search ---
 
