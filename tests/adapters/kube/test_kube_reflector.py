@@ -327,7 +327,7 @@ def test_a_missing_permission_is_a_state_of_its_own(scripted_server: ServerFacto
 
 
 def test_a_refused_kind_that_the_server_lacks(scripted_server: ServerFactory) -> None:
-    """It is not served, and not asked for again and again; once it is there, the refusal is one, until it is lifted."""
+    """It is not asked for before its group describes it; then the refusal is one, until it is lifted."""
 
     async def scenario() -> None:
         api, sink = Api(), Copy()
@@ -345,8 +345,9 @@ def test_a_refused_kind_that_the_server_lacks(scripted_server: ServerFactory) ->
             return web.json_response({"kind": "Status", "reason": "Forbidden", "message": "no"}, status=403)
 
         kind = RESOURCE_CLAIMS
-        async with following(scripted_server, handle, sink, resource=kind, lacking=True) as (_, reflector):
+        async with following(scripted_server, handle, sink, resource=kind, lacking=True) as (server, reflector):
             assert (await reflector.settled()).phase is Phase.NOT_SERVED
+            assert [seen.path for seen in server.seen] == ["/apis/resource.k8s.io/v1"]
             await until(lambda: documents > 2)
             assert (reflector.state.phase, reflector.paused_count, sink.story) == (Phase.NOT_SERVED, 0, ["replaced"])
             served.set()

@@ -6,14 +6,13 @@ A group whose aggregated server is down is left out, not fatal: it is looked for
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 import msgspec
 
 from moorage.adapters.kube.client import JSON, KubeClient
-from moorage.adapters.kube.errors import ApiError, KubeError, ServerError, decode_answer
+from moorage.adapters.kube.errors import ApiError, NoSuchPath, NotFound, ServerError, decode_answer
 from moorage.adapters.kube.resources import Resource
 from moorage.core.values import dataclass
 
@@ -178,9 +177,12 @@ async def served_version(client: KubeClient, resource: Resource) -> Resource | N
 async def describes(client: KubeClient, resource: Resource) -> bool:
     """Whether the server says that it has the resource in one of its versions; asks for the resource's group only."""
     for each in resource.versions:
-        with contextlib.suppress(KubeError):
-            if any(row.name == each.plural for row in await _described_at(client, each.group, each.version)):
-                return True
+        try:
+            rows = await _described_at(client, each.group, each.version)
+        except (NotFound, NoSuchPath):
+            continue
+        if any(row.name == each.plural for row in rows):
+            return True
     return False
 
 

@@ -17,6 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from enum import StrEnum
@@ -172,7 +173,10 @@ class Reflector(Generic[T]):
         self._lacking = False
 
     async def run(self, *, lacking: bool = False) -> None:
-        """Follow the resource until cancelled. `lacking`: discovery has just said that the server does not have it."""
+        """Follow the resource until cancelled. `lacking`: discovery has just said that the server does not have it.
+
+        Then the document of its group decides whether it is listed: that is cheaper than a watch, and never refused.
+        """
         self._lacking = lacking
         while True:
             self._attempt = asyncio.ensure_future(self._attempted())
@@ -217,7 +221,10 @@ class Reflector(Generic[T]):
         started_s = self._monotonic_s()
         try:
             if not version:
-                await self._list()
+                if self._lacking and self.state.phase is Phase.STARTING and not await self._described():
+                    await self._missing("the server does not have it")
+                else:
+                    await self._list()
                 return
             await self._watch({"resourceVersion": version})
             if self._resume_version() == version and self._monotonic_s() - started_s < 1.0:
@@ -259,21 +266,23 @@ class Reflector(Generic[T]):
 
     async def _refused(self, error: ApiError) -> None:
         """We may not read the kind, or the server does not have it."""
-        if await self._lacks():
-            await self._missing(error)
+        missing = self.state.phase is Phase.NOT_SERVED
+        if missing:
+            with contextlib.suppress(KubeError):
+                missing = not await self._described()
+        if missing:
+            await self._missing(error.message)
         else:
             await self._pause(Phase.FORBIDDEN, error.message)
 
-    async def _lacks(self) -> bool:
-        if self.state.phase is Phase.NOT_SERVED:
-            return not await describes(self._client, self._wanted)
-        return self._lacking and self.state.phase is Phase.STARTING
+    async def _described(self) -> bool:
+        return await describes(self._client, self._wanted)
 
     async def _not_there(self, error: ApiError) -> None:
         """There is no such path: the kind is not served, or in another version, or something is wrong on the way."""
         found = await self._served()
         if found is None:
-            await self._missing(error)
+            await self._missing(error.message)
         elif found.version != self.resource.version:
             self._use(found)
         else:
@@ -295,14 +304,14 @@ class Reflector(Generic[T]):
         self.resource, self._path = resource, resource.path(self._namespace)
         self._client.use(resource)
 
-    async def _missing(self, error: ApiError) -> None:
+    async def _missing(self, error: str) -> None:
         """Treat the kind as an empty one, say so once, and wait before looking again."""
         self._forget_version()
         if self.state.phase is not Phase.NOT_SERVED:
             if not self._told_by_others(Phase.NOT_SERVED):
-                log.info("kind is not served, looking again later", resource=str(self.resource), error=error.message)
+                log.info("kind is not served, looking again later", resource=str(self.resource), error=error)
             self._sink.replaced([])
-        self._enter(Phase.NOT_SERVED, error.message)
+        self._enter(Phase.NOT_SERVED, error)
         await asyncio.sleep(self._pace.look_again_s)
 
     async def _pause(self, phase: Phase, error: str) -> None:
