@@ -240,6 +240,38 @@ def test_a_larger_share_is_suggested(
     assert node == "n1"
 
 
+@pytest.mark.parametrize(
+    ("terms", "running", "verdict", "words"),
+    [
+        ({"quota": "4", "limit": "3"}, 0, "would be beyond", f"Raise the limit of queue a from 3 to 4 {GPU}"),
+        ({"quota": "2"}, 4, "would be beyond", f"Raise the quota of queue a from 2 to 4 {GPU}"),
+        ({"quota": "4"}, 4, "stays within", ""),
+    ],
+    ids=["limit", "quota", "enough"],
+)
+def test_a_gang_is_judged_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], terms: Any, running: int, verdict: str, words: str
+) -> None:
+    """All of its members have to be within the share, and within the limit."""
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    objects = [CLUSTER[0], queue("a", resources=gpus(**terms)), queue("b", resources=gpus(quota="0"))]
+    objects += [{**group, "spec": {"minMember": 4}}, *(pod(f"b-{n}", "b", 1, nodeName="n1") for n in range(running))]
+    for number in range(4):
+        objects.append(pod(f"g-{number}", "a", 1))
+        objects[-1]["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "g"
+    if not words:
+        for each in objects:  # they cannot go, or the gang would have its place
+            if each["metadata"]["name"].startswith("b-"):
+                each["metadata"]["labels"]["moorage.dev/preemptible"] = "false"
+    assert run(["explain", "g-0", "-f", written(tmp_path, objects), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert f"with this gang queue a {verdict} its share" in " ".join(found["queue"])
+    texts = [each["text"] for each in found["suggestions"]]
+    assert any(words in each for each in texts)
+    smaller = any("Let 3 members of pod group default/g be enough" in each for each in texts)
+    assert smaller == bool(words)
+
+
 def test_what_is_no_queue_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The pod names it by a label that it could do without."""
     file = written(tmp_path, [CLUSTER[0], queue("a"), pod("waits", "none", 1)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from moorage.core.gangs import lasting, terms_of
+from moorage.core.membership import GangKey
 from moorage.core.phrases import counted
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
@@ -23,10 +25,25 @@ def queue_reasons(state: ClusterState, pod: Pod, now_s: float) -> tuple[str, ...
     member = queues.member(pod.template)
     if member.leaf is None:
         return (member.problem,) if member.problem else ()
-    need = queues.amounts(pod.requests)
-    told = (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, preemptible=member.preemptible))
+    need, what = queues.amounts(pod.requests), "pod"
+    if pod.template.gang is not None:
+        need, what = _gang_need(state, pod.template.gang, pod), "gang"
+    told = (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, what, preemptible=member.preemptible))
     reclaims = may_reclaim(member.leaf, need, preemptible=member.preemptible)
     return (*told, *_spared(state, member.leaf, need, now_s)) if reclaims else told
+
+
+def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:
+    """What the next members of a gang need together: as many as it lacks to its minimum, or one."""
+    ledger = state.queues
+    others = (each for each, _, holds in ledger.entries() if each.template.gang == key and not holds)
+    members = {each.uid: each for each in (*others, pod)}
+    terms = terms_of(state, key, list(members.values()))
+    least = len(members) if terms is None or terms.min_count is None else terms.min_count
+    total: Counter[int] = Counter()
+    for each in list(members.values())[: max(1, least - len(lasting(state, key)))]:
+        total.update(dict(ledger.amounts(each.requests)))
+    return tuple(total.items())
 
 
 def _spared(state: ClusterState, leaf: QueueNode, need: Amounts, now_s: float) -> Iterator[str]:
@@ -68,8 +85,8 @@ def _levels(tree: QueueTree, leaf: QueueNode, need: Amounts) -> Iterator[str]:
                 yield f"queue {node.name} has {has} of its fair share of {share} {name} (quota {quota})"
 
 
-def _verdict(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> str:
-    start = f"with this pod queue {leaf.name}"
+def _verdict(leaf: QueueNode, need: Amounts, what: str, *, preemptible: bool) -> str:
+    start = f"with this {what} queue {leaf.name}"
     if may_reclaim(leaf, need, preemptible=preemptible):
         return f"{start} stays within its share: it may take back what others have beyond theirs"
     return f"{start} would be beyond its share: no other queue has to give anything up for it"

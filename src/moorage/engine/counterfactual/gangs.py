@@ -16,7 +16,7 @@ from moorage.engine.counterfactual.scene import Fit, Scene, lowered
 
 def gang_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
     """Edits with their cost; a number of nodes, or of members, is the smallest, or largest, that will do."""
-    yield from _shrunk(scene, pod)
+    yield from smaller_gangs(scene, pod)
     yield from _wider(scene)
     yield from gang_moves(scene)
     for rank, node in enumerate(kinds_of_nodes(scene.state, pod.template)):
@@ -48,7 +48,8 @@ def _wider(scene: Scene) -> Iterator[tuple[float, Edits]]:
             return
 
 
-def _shrunk(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
+def smaller_gangs(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
+    """As many members as will do."""
     key = scene.unit
     group = None if key is None else group_object(scene.state, key)
     terms = None if key is None else terms_of(scene.state, key, [pod])

@@ -30,13 +30,14 @@ from moorage.core.edits import (
     OpenGates,
     RaiseBound,
     RelaxSpread,
+    ShrinkGang,
     Tolerate,
     UseScheduler,
 )
 from moorage.core.pods import Pod
 from moorage.core.taints import barring
 from moorage.core.values import dataclass
-from moorage.engine.counterfactual.gangs import gang_candidates
+from moorage.engine.counterfactual.gangs import gang_candidates, smaller_gangs
 from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
 from moorage.engine.counterfactual.moves import moves
 from moorage.engine.counterfactual.objections import Objections, find_objections, shortage
@@ -65,6 +66,8 @@ _FEW_AHEAD = 64
 """With more pods ahead no value is searched for step by step: each step decides on all of them."""
 _DEAR = 6.0
 """Where nothing costs less, a new node and a change of the pod are tried together."""
+_FOR_SHARES = (RaiseBound, ShrinkGang)
+"""With these the queue of the pod may take back more."""
 _ENOUGH = 24
 """So many changes that help are enough to choose from."""
 
@@ -172,7 +175,13 @@ class _Search:
             return
         self._scene.reclaims = True
         self._try_all(share_candidates(self._scene, self._pod), most=_MOST_EVICTIONS)
+        if self._scene.unit is not None and not self._shrinks():
+            self._try_all(smaller_gangs(self._scene, self._pod), most=_MOST_EVICTIONS)
         self._scene.reclaims = False
+
+    def _shrinks(self) -> bool:
+        """Whether a smaller gang is enough without others giving way."""
+        return any(isinstance(edit, ShrinkGang) for edits in self._found for edit in edits)
 
     # --- 1 ---
 
@@ -364,7 +373,7 @@ class _Search:
 
     def _proven(self, fit: Fit) -> Fit | None:
         """The same with the pods ahead deciding again; of new nodes perhaps more, as those take some."""
-        self._scene.reclaims = bool(fit.evicted) and all(isinstance(edit, RaiseBound) for edit in fit.edits)
+        self._scene.reclaims = bool(fit.evicted) and all(isinstance(edit, _FOR_SHARES) for edit in fit.edits)
         self._scene.evicts = bool(fit.evicted) and not self._scene.reclaims
         proven = self._scene.trial(fit.edits, proof=True)
         likes = [edit.like for edit in fit.edits if isinstance(edit, AddNode)]

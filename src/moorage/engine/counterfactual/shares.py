@@ -1,7 +1,7 @@
 """A larger share for the queue of a waiting pod: quotas and weights with which others have to give way to it.
 
-Only tried where the queue would be beyond its share. What stands before the pod in its queue is served first, so the
-quota has to be enough for all of that.
+Only tried where the queue would be beyond its share; and larger limits for gangs. What stands before the pod in its
+queue is served first, so the quota has to be enough for all of that.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
         for index, amount in need
         if tree.resources[index] in leaf.queue.resources and leaf.allocated[index] + amount > leaf.share[index]
     ]
+    yield from _limits(scene, leaf, need, tree.resources)
     if entitled(()):
         return
     yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(quotas) if edits and entitled(edits))
@@ -50,6 +51,18 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
         found = fewest(lambda more, by=raised: edits if entitled(edits := by(more)) else None, _MOST_WEIGHT)  # type: ignore[misc]
         if found is not None:
             yield _WEIGHT_COST, found
+
+
+def _limits(scene: Scene, leaf: QueueNode, need: Amounts, resources: Sequence[str]) -> Iterator[tuple[float, Edits]]:
+    """Larger limits for a gang; those of a single pod are for its plugin to suggest."""
+    edits = tuple(
+        RaiseBound(node.name, "limit", resources[index], node.limit[index], node.allocated[index] + amount)
+        for node in leaf.path
+        for index, amount in need
+        if node.allocated[index] + amount > node.limit[index]
+    )
+    if scene.unit is not None and edits:
+        yield _QUOTA_COST + len(edits), edits
 
 
 def _quotas(node: QueueNode, need: Amounts, resources: Sequence[str]) -> Iterator[RaiseBound]:
