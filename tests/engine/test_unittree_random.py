@@ -12,9 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from moorage.core.frozen import FrozenDict
-from moorage.core.queueorder import precedence
+from moorage.core.queueorder import precedence, shortage
 from moorage.core.queues import Queue, ResourceShare
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
+from moorage.core.resources import CPU
 from moorage.engine.units import Unit
 from moorage.engine.unittree import Item, UnitTree
 from moorage.testing import make_pod
@@ -30,6 +31,7 @@ class Story:
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
+        self.named = GPU if seed % 2 else CPU  # what counts beside cpu and memory, if anything
         self.tree = QueueTree()
         self.serial = 0
         self.queues: dict[str, Queue] = {}
@@ -48,7 +50,7 @@ class Story:
 
     def _queue(self, name: str) -> Queue:
         draw = self.draw
-        shares = {GPU: ResourceShare(draw.randint(0, 6), 1000 * draw.randint(0, 2), draw.choice([1 << 100, 5]))}
+        shares = {self.named: ResourceShare(draw.randint(0, 6), 1000 * draw.randint(0, 2), draw.choice([1 << 100, 5]))}
         parent = draw.choice(["", "", *(each for each in self.queues if each < name)])
         return Queue(name, parent=parent, priority=draw.choice([100, 100, 150]), resources=FrozenDict(shares))
 
@@ -62,6 +64,13 @@ class Story:
             self.draw.choice(events)()
             if self.draw.random() < 0.7:
                 self._check()
+                self._check_room()
+
+    def _check_room(self) -> None:
+        """Room is only promised where every limit leaves it."""
+        for leaf, item in self.items.values():
+            if self.tree.has_room(leaf):
+                assert shortage(leaf, item.need, preemptible=True) is None
 
     # --- events ---
 
@@ -84,6 +93,7 @@ class Story:
         unit.ticket = self.serial
         item = Item((self.draw.choice([-60, -50]), self.draw.randint(0, 9), f"u{unit.ticket}"), unit.ticket, unit, need)
         self.tree.request(leaf, need, 1)
+        self.tree.asks(need)
         self.units.push(leaf, item)
         self.items[id(unit)] = leaf, item
 
@@ -179,7 +189,7 @@ class Story:
         self.tree.touched.update(self.tree.nodes.values())
 
     def _grow(self) -> None:
-        if len(self.tree.resources) < 6:
+        if self.named == GPU and len(self.tree.resources) < 6:
             self.tree.index(f"example.com/r{len(self.tree.resources)}")
             self.tree.touched.update(self.tree.nodes.values())
 

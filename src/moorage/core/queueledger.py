@@ -83,7 +83,6 @@ def _counted(said: int) -> int:
 _COUNTED = tuple(map(_counted, range(2 * EXPECTED)))
 _OUTSIDE_COUNTED = tuple(HOLDS if said & STANDS else 0 for said in range(2 * EXPECTED))
 _STAYING = ~LEAVING
-_UNSAID = {each: ~each for each in (STANDS, PROMISED, WAITS, EXPECTED)}
 
 
 class _Entry:
@@ -240,7 +239,7 @@ class QueueLedger:
         for entry in entries:
             member = self.member(entry.pod.template)
             if member != entry.member:
-                self._take(entry, 0)
+                self._count(entry, gone=True)
                 entry.member, entry.leaf = member, member.leaf
                 self._count(entry)
                 self._moved.add(entry.pod.uid)
@@ -316,11 +315,16 @@ class QueueLedger:
                 return entry.member, entry.amounts, entry.counted & HOLDS != 0
         return self.member(pod.template), self.amounts(pod.requests), self.counts(pod.uid)
 
+    def has_room(self, pod: Pod) -> bool:
+        """Whether a waiting pod is known to be within all limits; if not, `about` says where to look."""
+        entry = self._entries.get(pod.uid)
+        if entry is None or entry.pod is not pod or entry.leaf is None or self._late:
+            return False
+        return entry.counted & HOLDS != 0 or (entry.member[2] and self.tree.has_room(entry.leaf))
+
     def stand(self, pod: Pod, *, leaving: bool) -> None:
         """A pod is on a node; `leaving` if it is being deleted."""
-        entry = self._entries.get(pod.uid)
-        if entry is None or entry.pod is not pod:
-            entry = self._entry(pod)
+        entry = self._entry(pod)
         entry.said = (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & _STAYING
         self._count(entry)
 
@@ -375,7 +379,7 @@ class QueueLedger:
         known, entry.pod = entry.pod, pod
         if known is pod or (known.template is pod.template and known.requests is pod.requests):
             return entry
-        self._take(entry, 0)
+        self._count(entry, gone=True)
         entry.member = member = self.member(pod.template)
         entry.leaf, entry.amounts = member.leaf, self.amounts(pod.requests)
         return entry
@@ -384,7 +388,7 @@ class QueueLedger:
         entry = self._entries.get(uid)
         if entry is None:
             return
-        entry.said &= _UNSAID[what]
+        entry.said &= ~what
         self._count(entry)
         if not entry.said & _STAYING:
             del self._entries[uid]
@@ -403,12 +407,13 @@ class QueueLedger:
             if len(self._amounts) >= _KEPT_REQUESTS:
                 self._amounts.clear()
             found = self._amounts[requests] = self._find_amounts(requests)
+            self.tree.asks(found)
         return found
 
     def _find_amounts(self, requests: Requests) -> Amounts:
         tree, offered = self.tree, self._offered
         known = [each for each in requests.amounts if tree.names(each[0]) or each[0] in offered]
-        found = tuple((index, amount) for name, amount in known if (index := tree.index(name)) is not None)
+        found = tuple(sorted((index, amount) for name, amount in known if (index := tree.index(name)) is not None))
         if len(found) < len(known):
             self._crowded = True
             used = {
@@ -437,25 +442,24 @@ class QueueLedger:
         ):
             self.reassign()
 
-    def _count(self, entry: _Entry) -> None:
-        counted = (_OUTSIDE_COUNTED if entry.leaf is None else _COUNTED)[entry.said]
-        if counted != entry.counted:
-            self._take(entry, counted)
-
-    def _take(self, entry: _Entry, counted: int) -> None:
-        """Count what a pod holds and asks for; outside of any share only what it holds."""
-        leaf, amounts, differs = entry.leaf, entry.amounts, counted ^ entry.counted
+    def _count(self, entry: _Entry, *, gone: bool = False) -> None:
+        """Count what a pod holds and asks for, nothing once it is `gone`; outside of any share only what it holds."""
+        leaf, said = entry.leaf, 0 if gone else entry.said
+        counted = (_OUTSIDE_COUNTED if leaf is None else _COUNTED)[said]
+        differs = counted ^ entry.counted
+        if not differs:
+            return
         entry.counted = counted
         if leaf is None:
             sign = 1 if counted else -1
-            for index, amount in amounts if differs else ():
+            for index, amount in entry.amounts:
                 self._outside[index] = self._outside.get(index, 0) + sign * amount
             self._outside_changes += 1
             return
         if differs & HOLDS:
-            self.tree.hold(leaf, amounts, 1 if counted & HOLDS else -1, fixed=not entry.member[2])
+            self.tree.hold(leaf, entry.amounts, 1 if counted & HOLDS else -1, fixed=not entry.member[2])
         if differs & ASKS:
-            self.tree.request(leaf, amounts, 1 if counted & ASKS else -1)
+            self.tree.request(leaf, entry.amounts, 1 if counted & ASKS else -1)
 
     def entries(self) -> Iterable[tuple[Pod, Membership, bool]]:
         """Pods that count, where they belong, and whether they hold what they request."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from struct import pack
 
 from moorage.core.fairshare import UNLIMITED
+from moorage.core.queues import DEFAULT_PRIORITY
 from moorage.core.queuetree import Amounts, OrderTerms, QueueNode
 
 Precedence = tuple[int, float, float, bytes]
@@ -17,6 +18,8 @@ Precedence = tuple[int, float, float, bytes]
 _OVER, _FED = 1 << 66, 1 << 65
 """Beyond its share; not within its quota. Priorities are far smaller."""
 _AMOUNT_BYTES = 16
+_PAIR = 2
+"""Cpu and memory, which are the first two resources."""
 _BEYOND = 1000
 """How much worse it is to use something of which a queue may have nothing."""
 
@@ -31,41 +34,39 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     terms = node.terms
     if terms is None or terms[0] is not total:
         terms = _terms(node, total)
-    _, bounds, plain, rank, tie = terms
-    if not plain or len(need) != len(bounds):
+    (
+        _, _, rank, tie, pair, allocated,
+        cpu_share, cpu_quota, all_cpu, memory_share, memory_quota, all_memory,
+    ) = terms  # fmt: skip
+    if len(need) != pair:
         amounts = node.allocated.copy()
         for index, amount in need:
             amounts[index] += amount
         return _precedence(node, need, amounts, total)
-    # All resources are needed, as is usual: one short loop, as this is asked for every decision at every level.
-    over, fed = _OVER, 0
-    with_need = without = 0.0
-    allocated = node.allocated
-    for index, amount in need:
-        have = allocated[index]
-        share, quota, whole = bounds[index]
-        if have <= share:
-            over = 0
-        part = have / whole
-        if part > without:  # noqa: PLR1730 - a call takes longer than all of this
-            without = part
-        have += amount
-        if have > quota:
-            fed = _FED
-        part = have / whole
-        if part > with_need:  # noqa: PLR1730
-            with_need = part
-    return over + fed + rank, with_need, without, tie
+    # Cpu and memory alone, as is usual: written out, as this is asked for every decision at every level.
+    cpu, memory = allocated
+    (_, more_cpu), (_, more_memory) = need
+    part, other = cpu / all_cpu, memory / all_memory
+    without = part if part > other else other  # noqa: FURB136 - a call takes longer than all of this
+    if cpu > cpu_share and memory > memory_share:
+        rank += _OVER
+    cpu += more_cpu
+    memory += more_memory
+    if cpu > cpu_quota or memory > memory_quota:
+        rank += _FED
+    part, other = cpu / all_cpu, memory / all_memory
+    return rank, part if part > other else other, without, tie  # noqa: FURB136
 
 
 def _terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
     limits, queue = node.allocatable, node.queue
     wholes = [whole if may_have >= UNLIMITED else may_have for may_have, whole in zip(limits, total, strict=True)]
-    plain = all(wholes) and all(limits)
+    pair = _PAIR if len(limits) == _PAIR and all(wholes) and all(limits) else -1
     amounts = b"".join(each.to_bytes(_AMOUNT_BYTES, "big") for each in limits)
     tie = amounts + pack(">d", max(queue.created_s, 0.0)) + node.name.encode()
     bounds = tuple(zip(node.share, node.quota, wholes, strict=True))
-    node.terms = terms = OrderTerms(total, bounds, plain, -2 * queue.priority, tie)
+    rank = 2 * (DEFAULT_PRIORITY - queue.priority)
+    node.terms = terms = OrderTerms(total, bounds, rank, tie, pair, node.allocated, *bounds[0], *bounds[1])
     return terms
 
 
@@ -81,17 +82,18 @@ def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: S
     known = node.terms
     if known is None or known.total is not total:
         known = _terms(node, total)
-    over = starved = True
+    over, fed = _OVER, 0
     with_need = without = 0.0
     for have, amount, (share, quota, of) in zip(node.allocated, amounts, known.bounds, strict=True):
-        over = over and have > share
-        starved = starved and amount <= quota
-        with_need = max(with_need, amount / of if of else float(amount * _BEYOND))
+        if have <= share:
+            over = 0
+        if amount > quota:
+            fed = _FED
         without = max(without, have / of if of else float(have * _BEYOND))
+        with_need = max(with_need, amount / of if of else float(amount * _BEYOND))
     limits = node.allocatable
-    useless = any(not limits[index] for index, _ in need)
-    rank = over * _OVER + (not starved) * _FED + known.rank + useless
-    return rank, with_need, without, known.tie
+    useless = not all(limits) and any(not limits[index] for index, _ in need)
+    return over + fed + known.rank + useless, with_need, without, known.tie
 
 
 def deciding_rule(first: Precedence, other: Precedence) -> str:

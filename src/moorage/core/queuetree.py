@@ -15,13 +15,20 @@ from moorage.core.queues import Queue
 from moorage.core.resources import CPU, MEMORY
 
 Amounts = Sequence[tuple[int, int]]
-"""(index of the resource, amount), amounts above 0 only."""
+"""(index of the resource, amount), by index, amounts above 0 only."""
 MOST_LEVELS = 16
 """A queue that is deeper than this takes no pods."""
 _MOST_UNNAMED = 32
 """How many resources count that pods request and no queue names."""
+_FAR = 1 << 20
+"""More pods than a limit is looked ahead for."""
 _FIRST = (CPU, MEMORY)
 _UNUSED: FrozenDict[str, int] = FrozenDict()
+
+
+Bound = tuple[int, int, int]
+"""A queue's share of a resource, its quota, and of what amounts are a part: what the queue may have, of unlimited
+resources the total."""
 
 
 class OrderTerms(NamedTuple):
@@ -29,23 +36,31 @@ class OrderTerms(NamedTuple):
 
     total: Sequence[int]
     """What the cluster has."""
-    bounds: Sequence[tuple[int, int, int]]
-    """By resource: its share, its quota, and of what amounts are a part: what the queue may have, of unlimited
-    resources the total."""
-    plain: bool
-    """Whether it may have something of every resource."""
+    bounds: Sequence[Bound]
+    """By resource."""
     rank: int
     """The higher the priority of the queue, the smaller; even."""
     tie: bytes
     """What decides among queues with equal shares: the smaller claim, the age, the name."""
+    pair: int
+    """2 if only cpu and memory count and it may have something of both, else -1."""
+    allocated: Sequence[int]
+    """What its pods have."""
+    cpu_share: int
+    cpu_quota: int
+    all_cpu: int
+    memory_share: int
+    memory_quota: int
+    all_memory: int
+    """The first two of the bounds; all of this is in one place, as it is read very often."""
 
 
 class QueueNode:
     """A queue in the tree."""
 
     __slots__ = (
-        "allocatable", "allocated", "busy", "caps", "children", "depth", "fixed", "limit", "lost", "name", "parent",
-        "path", "problem", "queue", "quota", "requested", "share", "terms", "usage", "weight",
+        "accounts", "allocatable", "allocated", "busy", "caps", "children", "depth", "fixed", "headroom", "limit",
+        "lost", "name", "parent", "path", "problem", "queue", "quota", "requested", "share", "terms", "usage", "weight",
     )  # fmt: skip
 
     def __init__(self, queue: Queue, resources: Sequence[str], children: dict[str, QueueNode]) -> None:
@@ -64,6 +79,10 @@ class QueueNode:
         count = len(resources)
         self.allocated = [0] * count
         """What its pods have or are promised."""
+        self.accounts: tuple[list[int], ...] = (self.allocated,)
+        """The same of every queue of the path."""
+        self.headroom = 0
+        """Until the tree has handed out something so often, no limit of the path is reached; see `has_room`."""
         self.fixed = [0] * count
         """The part of it that belongs to pods that may not be evicted."""
         self.requested = [0] * count
@@ -143,6 +162,10 @@ class QueueTree:
         """Queues whose own place in the order may have changed."""
         self.reshaped: list[QueueNode] = []
         """Queues that are elsewhere in the tree than before, or no part of it any more."""
+        self._handed = 0
+        """How often something was handed out; far more whenever limits, paths or what pods ask for may be others."""
+        self._largest = [0] * len(self.resources)
+        """The most that a pod asked for, of each resource."""
         self._usage_factor = 0
         self._usage: Mapping[str, Mapping[str, int]] = {}
         """How much usage counts, and that of each queue by resource."""
@@ -168,6 +191,7 @@ class QueueTree:
             found = self._index[resource] = len(self.resources)
             self.resources.append(resource)
             self.total.append(0)
+            self._largest.append(0)
             for more in self._asking.values():
                 more.append(0)
             for node in self.nodes.values():
@@ -192,6 +216,7 @@ class QueueTree:
         self._name()
         self.nodes, self._parts, self._top, self._dirty = {}, {}, {}, {None}
         self.moved, self.touched, self.reshaped, self._asking = set(), set(), [], {}
+        self._largest = [0] * len(self.resources)
         self.builds += 1
         for queue in queues.values():
             self._node(queue)
@@ -258,6 +283,7 @@ class QueueTree:
         problem than before, None if some are or were part of themselves.
         """
         self._count_requests()
+        self._handed += _FAR
         roots = [*others, node]
         below = list(dict.fromkeys(each for root in roots for each in root.below()))
         for root in roots:
@@ -301,11 +327,13 @@ class QueueTree:
         elif top.queue.parent:
             node.problem = f"queue {top.name} names the parent {top.queue.parent}, which does not exist"
         node.path, node.depth = tuple(path), len(path)
+        node.accounts = tuple([each.allocated for each in path])
 
     def rule(self, queue: Queue) -> None:
         """Other quotas, weights, limits or another priority for a queue that stays where it is."""
         node = self.nodes[queue.name]
         node.rule(queue, self.resources)
+        self._handed += _FAR
         self._dirty.add(node.parent)
         self.touched.add(node)
 
@@ -332,14 +360,40 @@ class QueueTree:
         """Pods of a leaf got so much, or lost it with the sign -1."""
         if sign < 0:
             amounts = [(index, -amount) for index, amount in amounts]
-        for node in leaf.path:
-            allocated = node.allocated
-            for index, amount in amounts:
+        else:
+            self._handed += 1
+        accounts = leaf.accounts
+        for index, amount in amounts:
+            for allocated in accounts:
                 allocated[index] += amount
         for node in leaf.path if fixed else ():
             for index, amount in amounts:
                 node.fixed[index] += amount
         self.moved.add(leaf)
+
+    def asks(self, amounts: Amounts) -> None:
+        """Pods may ask for so much."""
+        largest = self._largest
+        if any(amount > largest[index] for index, amount in amounts):
+            self._handed += _FAR
+            for index, amount in amounts:
+                largest[index] = max(largest[index], amount)
+
+    def has_room(self, leaf: QueueNode) -> bool:
+        """Whether any pod of a leaf is within the limits of all queues of its path; if not, the limits decide.
+
+        How many pods may be handed something, wherever, before one of them could be reached is noted in the leaf, so
+        that they are looked at again only then.
+        """
+        if self._handed < leaf.headroom:
+            return True
+        pods = _FAR
+        for node in leaf.path:
+            for index, most in node.caps:
+                if largest := self._largest[index]:
+                    pods = min(pods, (most - node.allocated[index]) // largest)
+        leaf.headroom = self._handed + pods
+        return pods > 0
 
     def request(self, leaf: QueueNode, amounts: Amounts, sign: int) -> None:
         """Pods of a leaf ask for so much more, or less with the sign -1; it counts when shares are asked for."""

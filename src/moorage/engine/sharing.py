@@ -112,7 +112,7 @@ class Sharing:
             return False
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
             if unit.gang is None:
-                item = Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, () if holds else need)
+                item = Item(self._key(pod, pod.created_s), unit.ticket, unit, () if holds else need)
             else:
                 item = self.item(unit)
             self._units.push(member.leaf, item)
@@ -186,7 +186,7 @@ class Sharing:
         pod, counts = unit.pod, self._ledger.counts
         if unit.gang is None:
             need = () if counts(pod.uid) else self._ledger.amounts(pod.requests)
-            return Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, need)
+            return Item(self._key(pod, pod.created_s), unit.ticket, unit, need)
         need = self.need([entry.pod for entry in self.next_pods(unit) if not counts(entry.pod.uid)])
         return Item(self.gang_key(unit.gang, pod), unit.ticket, unit, need)
 
@@ -200,16 +200,17 @@ class Sharing:
             pod = replace(pod, template=replace(pod.template, priority=priority))
         group = group_object(self._state, key)
         created_s = pod.created_s if group is None else group.created_s
-        return self._key(pod, created_s + _LATER_S * (active >= least) + _LATER_S * (active > least), key.object_key)
+        since_s = created_s + _LATER_S * (active >= least) + _LATER_S * (active > least)
+        return *self._sort.queue_key(pod, since_s), key.namespace, key.name
 
     def pod_key(self, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
         """The place of the job of a running pod in its leaf; of a gang as if so many members ran."""
         if pod.template.gang is not None:
             return self.gang_key(pod.template.gang, pod, active)
-        return self._key(pod, pod.created_s + _LATER_S * (active != 0), pod.key)
+        return self._key(pod, pod.created_s + _LATER_S * (active != 0))
 
-    def _key(self, pod: Pod, since_s: float, name: str) -> tuple[Any, ...]:
-        return *self._sort.queue_key(pod, since_s), name
+    def _key(self, pod: Pod, since_s: float) -> tuple[Any, ...]:
+        return *self._sort.queue_key(pod, since_s), pod.template.namespace, pod.name
 
     def next_pods(self, unit: Unit) -> list[QueuedPod]:
         """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one; none if it
@@ -238,7 +239,7 @@ class Sharing:
         for amounts in found:
             for index, amount in amounts:
                 total[index] = total.get(index, 0) + amount
-        return tuple(total.items())
+        return tuple(sorted(total.items()))
 
     # --- units without a node ---
 

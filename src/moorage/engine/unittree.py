@@ -6,8 +6,8 @@ decision only the places of the queues on its path are computed again, and those
 
 from __future__ import annotations
 
-import heapq
-from itertools import count
+from heapq import heappop, heappush, heapreplace
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from moorage.core.queueorder import Precedence, precedence
@@ -30,6 +30,7 @@ class Item(NamedTuple):
     """What its next pods request."""
 
 
+_KEY: Final = itemgetter(0)
 _NEED: Final = 3
 """Where an item has it."""
 
@@ -49,7 +50,7 @@ class _Place:
         self.below: list[_Entry] = []
         """A heap of the queues below it that have units; some entries are outdated."""
         self.first: Item | None = None
-        """The first unit below it."""
+        """The first of its units if it is a leaf, as of when that was last looked at."""
         self.entry: _Entry | None = None
         """What stands for it in the heap of its parent; None while it has no unit."""
         self.most = _FEW
@@ -65,25 +66,29 @@ class _Place:
         if not late:
             return line[-1] if line else None
         while late and late[0][1] != late[0][2].ticket:
-            heapq.heappop(late)
+            heappop(late)
         if line and late:
             return min(line[-1], late[0])
         return line[-1] if line else late[0] if late else None
 
     def sort(self) -> list[Item]:
         """Sort all units of a leaf into its line, but for those that are outdated."""
-        items = (*self.line, *self.late)
-        self.line = line = sorted((each for each in items if each[1] == each[2].ticket), reverse=True)
+        items = self.line + self.late
+        self.line = line = [each for each in items if each[1] == each[2].ticket]
+        line.sort(key=_KEY, reverse=True)
         self.late.clear()
         self.most = 2 * len(line) + _FEW
         return line
 
 
-_Entry = tuple[int, float, float, bytes, int, _Place]
-"""The place of a queue among its siblings (`Precedence`), a number that no other entry has, and the queue; flat, as
-entries are compared very often."""
-_QUEUE: Final = 5
-"""Where an entry has the queue."""
+_Entry = tuple[int, float, float, bytes, _Place, Item, _Place]
+"""The place of a queue among its siblings (`Precedence`), the queue, the first unit below it, and its leaf; flat, as
+entries are compared very often. No two queues have the same place, so that only entries of one are told apart by units.
+"""
+_QUEUE: Final = 4
+_FIRST: Final = 5
+_LEAF: Final = 6
+"""Where an entry has them."""
 
 
 class UnitTree:
@@ -93,14 +98,16 @@ class UnitTree:
         self.tree = tree
         self._root = _Place(None, None)
         self._places: dict[QueueNode, _Place] = {}
+        self._popped: _Place | None = None
+        """The leaf that a unit was taken from last, and that has to be looked at again."""
         self._changed: set[_Place] = set()
-        self._numbers = count()
+        """Others for which something changed."""
 
     def push(self, leaf: QueueNode, item: Item) -> None:
         """Add a unit."""
         place = self._places.get(leaf) or self._place(leaf)
         late, first = place.late, place.first
-        heapq.heappush(late, item)
+        heappush(late, item)
         if first is None or item < first or first.ticket != first.unit.ticket:
             self._changed.add(place)
         if len(late) > place.most:
@@ -115,39 +122,29 @@ class UnitTree:
 
     def peek(self) -> Item | None:
         """The unit that comes next."""
-        self._refresh()
-        top = self._best(self._root)
-        return None if top is None else top.first
+        top = self._top(self._root)
+        return None if top is None else top[_FIRST]
 
     def pop(self) -> Item | None:
         """Take out the unit that comes next."""
-        self._refresh()
-        place = root = self._root
-        heap = root.below
-        while heap:
-            entry = heap[0]
-            below = entry[_QUEUE]
-            if below.entry is entry:
-                place, heap = below, below.below
-            else:
-                heapq.heappop(heap)
-        if place is root:
+        top = self._top(self._root)
+        if top is None:
             return None
-        self._changed.add(place)
-        late = place.late
-        return heapq.heappop(late) if late and late[0] is place.first else place.line.pop()
+        self._popped = leaf = top[_LEAF]
+        late = leaf.late
+        return heappop(late) if late and late[0] is top[_FIRST] else leaf.line.pop()
 
     def heads(self) -> dict[QueueNode, Item]:
         """Leaf -> its first unit."""
-        self._refresh()
+        self._top(self._root)
         return {node: place.first for node, place in self._places.items() if place.first and not node.children}
 
     def leader(self, parent: QueueNode | None) -> tuple[QueueNode, Precedence] | None:
         """The first of the queues below one, or of those at the top, and its place."""
-        self._refresh()
         above = self._root if parent is None else self._places.get(parent)
-        best = None if above is None else self._best(above)
-        return None if best is None or best.node is None or best.entry is None else (best.node, best.entry[:4])
+        best = None if above is None else self._top(above)
+        node = None if best is None else best[_QUEUE].node
+        return None if best is None or node is None else (node, best[:4])
 
     def note_gone(self) -> None:
         """Units may not be tried any more, or belong elsewhere."""
@@ -156,6 +153,9 @@ class UnitTree:
 
     def reshape(self) -> None:
         """Queues are elsewhere than before; units of leaves that are none any more are forgotten."""
+        if self._popped is not None:
+            self._changed.add(self._popped)
+            self._popped = None
         for node in self.tree.reshaped:
             place = self._places.get(node)
             if place is None or place.parent is None:
@@ -165,6 +165,7 @@ class UnitTree:
             if node.children:
                 place.line.clear()
                 place.late.clear()
+                place.first = None
             if self.tree.nodes.get(node.name) is node:
                 place.parent = self._root if node.parent is None else self._place(node.parent)
                 self._changed.add(place)
@@ -174,58 +175,46 @@ class UnitTree:
         places = self._places  # queues that are gone have no place any more
         self._changed = {each for each in self._changed if each.node is None or places.get(each.node) is each}
 
-    @staticmethod
-    def _best(place: _Place) -> _Place | None:
-        heap = place.below
-        while heap:
-            entry = heap[0]
-            found = entry[_QUEUE]
-            if found.entry is entry:
-                return found
-            heapq.heappop(heap)
-        return None
-
-    def _refresh(self) -> None:
-        """Compute the places of queues again for which something changed, the deepest first."""
-        tree, changed = self.tree, self._changed
-        moved = tree.moved
-        if len(moved) == 1 and len(changed) <= 1 and not tree.touched:  # a unit of a leaf was placed
-            leaf = moved.pop()
-            place = self._places.get(leaf)
-            if place is not None and (not changed or place in changed):
-                changed.clear()
-                self._climb(place, leaf)
-                return
-            moved.add(leaf)
-        if changed or moved or tree.touched:
+    def _top(self, place: _Place) -> _Entry | None:
+        """The first of the entries below a queue, with all places as they are now."""
+        leaf, tree = self._popped, self.tree
+        if leaf is not None:  # its unit was placed, or was not: most decisions are of this kind
+            moved, self._popped = tree.moved, None
+            if self._changed or tree.touched or len(moved) > 1 or (moved and leaf.node not in moved):
+                self._changed.add(leaf)
+                self._refresh_all()
+            else:
+                moved.clear()
+                self._climb(leaf)
+        elif self._changed or tree.moved or tree.touched:
             self._refresh_all()
+        return _best(place)
 
-    def _climb(self, place: _Place, leaf: QueueNode) -> None:
-        """The same for a leaf and all above it; in one piece, as most decisions are of this kind."""
-        total, item = self.tree.total, place.head()
-        for node in leaf.path:
-            parent = place.parent
-            if parent is None:
-                return
+    def _climb(self, leaf: _Place) -> None:
+        """Compute the places of a leaf and of all above it again; in one piece, as this is done for every decision."""
+        total = self.tree.total
+        place = first = leaf
+        leaf.first = item = leaf.head()
+        node, parent = leaf.node, leaf.parent
+        while node is not None and parent is not None:
             heap, known = parent.below, place.entry
-            place.first = item
             if item is None:
                 place.entry = None
             else:
                 rank, with_need, without, tie = precedence(node, item[_NEED], total)
-                place.entry = entry = (rank, with_need, without, tie, next(self._numbers), place)
+                place.entry = entry = (rank, with_need, without, tie, place, item, first)
                 if known is not None and heap[0] is known:
-                    heapq.heapreplace(heap, entry)
+                    heapreplace(heap, entry)
                 else:
-                    self._enter(parent, entry)
-            item, place = None, parent
+                    _enter(parent, entry)
+            item = None
             while heap:
                 entry = heap[0]
-                below = entry[_QUEUE]
-                if below.entry is entry:
-                    item = below.first
+                if entry[_QUEUE].entry is entry:
+                    item, first = entry[_FIRST], entry[_LEAF]
                     break
-                heapq.heappop(heap)
+                heappop(heap)
+            place, node, parent = parent, parent.node, parent.parent
 
     def _refresh_all(self) -> None:
         tree, places = self.tree, self._places
@@ -246,36 +235,49 @@ class UnitTree:
 
     def _rank(self, place: _Place, node: QueueNode) -> bool:
         """Compute the place of one queue again; whether it is another one, or has another unit."""
-        item = self._first_below(place, node)
-        parent, known, first = place.parent, place.entry, place.first
+        parent, known = place.parent, place.entry
+        item, leaf = _first_below(place, node)
         if item is None or parent is None:
-            place.first = place.entry = None
+            place.entry = None
             return known is not None
         rank = precedence(node, item.need, self.tree.total)
-        place.first = item
-        if known is not None and known[:4] == rank:
-            return first is not item
-        place.entry = entry = (*rank, next(self._numbers), place)
+        if known is not None and known[:4] == rank and known[_FIRST] is item:
+            return False
+        place.entry = entry = (*rank, place, item, leaf)
         heap = parent.below
         if known is not None and heap[0] is known:
-            heapq.heapreplace(heap, entry)
-            return True
-        self._enter(parent, entry)
+            heapreplace(heap, entry)
+        else:
+            _enter(parent, entry)
         return True
 
-    @staticmethod
-    def _enter(parent: _Place, entry: _Entry) -> None:
-        heap = parent.below
-        heapq.heappush(heap, entry)
-        if len(heap) > parent.most:
-            heap[:] = sorted(each for each in heap if each[_QUEUE].entry is each)
-            parent.most = 2 * len(heap) + _FEW
 
-    def _first_below(self, place: _Place, node: QueueNode) -> Item | None:
-        if node.children:
-            best = self._best(place)
-            return None if best is None else best.first
-        return place.head()
+def _best(place: _Place) -> _Entry | None:
+    """The first of the entries below a queue."""
+    heap = place.below
+    while heap:
+        entry = heap[0]
+        if entry[_QUEUE].entry is entry:
+            return entry
+        heappop(heap)
+    return None
+
+
+def _enter(parent: _Place, entry: _Entry) -> None:
+    heap = parent.below
+    heappush(heap, entry)
+    if len(heap) > parent.most:
+        heap[:] = sorted(each for each in heap if each[_QUEUE].entry is each)
+        parent.most = 2 * len(heap) + _FEW
+
+
+def _first_below(place: _Place, node: QueueNode) -> tuple[Item | None, _Place]:
+    """The first unit and its leaf."""
+    if not node.children:
+        place.first = place.head()
+        return place.first, place
+    best = _best(place)
+    return (None, place) if best is None else (best[_FIRST], best[_LEAF])
 
 
 def earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:

@@ -83,14 +83,12 @@ class FairShare(Plugin):
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Refuse a pod that would take a queue beyond what it may have."""
         queues = cycle.state.queues
-        if not queues.active:
+        if not queues.active or queues.has_room(cycle.pod):
             return None
         member, need, holds = queues.about(cycle.pod)
         if member.leaf is None:
             return unresolvable(member.problem) if member.problem else None
-        if holds:  # it is promised a node, so what it needs is counted already
-            return None
-        found = shortage(member.leaf, need, preemptible=member.preemptible)
+        found = None if holds else shortage(member.leaf, need, preemptible=member.preemptible)
         if found is None:
             return None
         node, index, is_quota = found
