@@ -24,6 +24,14 @@ def test_queue_of_a_pod(labels: dict[str, str], namespace_labels: dict[str, str]
     assert queue_name(labels, namespace_labels, default) == want_name
 
 
+def test_volcano_names_the_queue_of_a_pod_by_an_annotation() -> None:
+    """Labels of the pod come first, those of its namespace later; annotations of other names say nothing."""
+    said = {"scheduling.volcano.sh/queue-name": "v"}
+    assert queue_name({}, {"moorage.dev/queue": "c"}, "d", annotations=said) == "v"
+    assert queue_name({"kai.scheduler/queue": "b"}, annotations=said) == "b"
+    assert queue_name({}, annotations={"moorage.dev/queue": "a"}) == ""
+
+
 @pytest.mark.parametrize(
     ("labels", "priority", "want"),
     [

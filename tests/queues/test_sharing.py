@@ -133,7 +133,7 @@ def test_pods_that_may_not_be_evicted_stay_within_the_quota() -> None:
     [
         ((make_queue("other"),), "queue a does not exist"),
         ((make_queue("a"), make_queue("b", parent="a")), "queue a has queues below it"),
-        ((make_queue("a", parent="b"), make_queue("b", parent="a")), "queue a has queues below it"),
+        ((make_queue("a", parent="b"), make_queue("b", parent="a")), "queue a is part of itself"),
         (
             (make_queue("a", parent="b"), make_queue("b", parent="c"), make_queue("c", parent="b")),
             "queue a is below",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,14 @@ def two_teams() -> Teams:
     return teams
 
 
-@pytest.mark.parametrize("label", QUEUE_LABELS)
-def test_nobody_enters_the_queue_of_another_team(label: str) -> None:
-    """By whichever label: the pod waits and says so, and nothing of it counts for the other team."""
+@pytest.mark.parametrize(
+    ("where", "key"), [*(("labels", label) for label in QUEUE_LABELS), ("annotations", QUEUE_LABELS[-1])]
+)
+def test_nobody_enters_the_queue_of_another_team(where: str, key: str) -> None:
+    """By whichever label or annotation: the pod waits and says so, and nothing of it counts for the other team."""
     teams = two_teams()
-    teams.see(team_pod("intruder", "", namespace="b", labels={label: "a"}))
+    said: dict[str, Any] = {"labels": {}, where: {key: "a"}}
+    teams.see(team_pod("intruder", "", namespace="b", **said))
     assert teams.running() == []
     (entry,) = teams.engine.queue.entries()
     assert entry.message == "namespace b may not use queue a"

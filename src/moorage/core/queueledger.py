@@ -277,13 +277,15 @@ class QueueLedger:
             return OUTSIDE
         namespace: Namespace | None = self._objects.get(NAMESPACE, {}).get(template.namespace)
         labels = EMPTY if namespace is None else namespace.labels
-        name = queue_name(template.labels, labels, terms.default_queue)
+        name = queue_name(template.labels, labels, terms.default_queue, annotations=template.annotations)
         if not name:
             return OUTSIDE
         preemptible = is_preemptible(template.labels, template.priority, terms.preemptible_below)
         node = self.tree.nodes.get(name)
         if node is None:
             problem = f"queue {name} does not exist"
+        elif node.lost:
+            problem = node.problem
         elif node.children:
             problem = f"queue {name} has queues below it; only queues without any take pods"
         elif not node.queue.namespaces.matches(labels or {NAMESPACE_NAME_LABEL: template.namespace}):
@@ -313,7 +315,15 @@ class QueueLedger:
             known = entry.pod
             if known is pod or (known.template is pod.template and known.requests is pod.requests):
                 return entry.member, entry.amounts, entry.counted & HOLDS != 0
-        return self.member(pod.template), self.amounts(pod.requests), self.counts(pod.uid)
+        return *self._place(pod), self.counts(pod.uid)
+
+    def _place(self, pod: Pod) -> tuple[Membership, Amounts]:
+        """Where a pod belongs and what counts of its requests, both by one tree: either may find that all is new."""
+        builds = -1
+        while builds != self.tree.builds:
+            builds = self.tree.builds
+            found = self.member(pod.template), self.amounts(pod.requests)
+        return found
 
     def has_room(self, pod: Pod) -> bool:
         """Whether a waiting pod is known to be within all limits; if not, `about` says where to look."""
@@ -373,15 +383,14 @@ class QueueLedger:
     def _entry(self, pod: Pod) -> _Entry:
         entry = self._entries.get(pod.uid)
         if entry is None:
-            entry = _Entry(pod, self.member(pod.template), self.amounts(pod.requests))
-            self._entries[pod.uid] = entry
+            entry = self._entries[pod.uid] = _Entry(pod, *self._place(pod))
             return entry
         known, entry.pod = entry.pod, pod
         if known is pod or (known.template is pod.template and known.requests is pod.requests):
             return entry
         self._count(entry, gone=True)
-        entry.member = member = self.member(pod.template)
-        entry.leaf, entry.amounts = member.leaf, self.amounts(pod.requests)
+        entry.member, entry.amounts = self._place(pod)
+        entry.leaf = entry.member.leaf
         return entry
 
     def _unsay(self, uid: str, what: int) -> None:

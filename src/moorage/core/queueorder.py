@@ -109,8 +109,13 @@ def deciding_rule(first: Precedence, other: Precedence) -> str:
             return words
     for word, part, others in (("would be", first[1], other[1]), ("is", first[2], other[2])):
         if part != others:
-            return f"its dominant share {word} smaller, {part:.0%} against {others:.0%}"
+            return f"its dominant share {word} smaller, {_share(part)} against {_share(others)}"
     return "it may have less, is older, or has the name that comes first"
+
+
+def _share(part: float) -> str:
+    """A dominant share; one beyond what a queue may have at all has no meaningful number."""
+    return f"{part:.0%}" if part < _BEYOND else "more than it may have"
 
 
 def _rules(rank: int) -> tuple[bool, bool, int, bool]:

@@ -22,7 +22,8 @@ QUEUE_KINDS = (QUEUE, KAI_QUEUE, VOLCANO_QUEUE)
 """The kinds that become a `Queue`; of several objects with one name the one whose kind comes first here counts."""
 
 QUEUE_LABEL = "moorage.dev/queue"
-QUEUE_LABELS = (QUEUE_LABEL, "kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "scheduling.volcano.sh/queue-name")
+_VOLCANO = ("scheduling.volcano.sh/queue-name",)
+QUEUE_LABELS = (QUEUE_LABEL, "kai.scheduler/queue", "kueue.x-k8s.io/queue-name", *_VOLCANO)
 """Labels by which a pod, or a namespace for its pods, names a queue; the first one that is there counts."""
 PREEMPTIBLE_LABEL = "moorage.dev/preemptible"
 KAI_PREEMPTIBILITY = "kai.scheduler/preemptibility"
@@ -91,12 +92,20 @@ def term_text(term: str, resource: str, amount: int) -> str:
     return weight_text(amount) if term == "weight" else bound_text(resource, amount)
 
 
-def queue_name(labels: Mapping[str, str], namespace_labels: Mapping[str, str] = EMPTY, default: str = "") -> str:
-    """The queue that a pod names by its labels, else its namespace by its own, else the default; empty for none."""
-    for named in (labels, namespace_labels):
-        for label in QUEUE_LABELS if named else ():
-            if named.get(label):
-                return named[label]
+def queue_name(
+    labels: Mapping[str, str],
+    namespace_labels: Mapping[str, str] = EMPTY,
+    default: str = "",
+    *,
+    annotations: Mapping[str, str] = EMPTY,
+) -> str:
+    """The queue that a pod names by its labels, or by Volcano's annotation; else its namespace
+    by its own labels, else the default; empty for none.
+    """
+    for named, keys in (labels, QUEUE_LABELS), (annotations, _VOLCANO), (namespace_labels, QUEUE_LABELS):
+        for key in keys if named else ():
+            if named.get(key):
+                return named[key]
     return default
 
 

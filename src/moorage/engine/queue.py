@@ -270,6 +270,11 @@ class SchedulingQueue:
             unit.move(TRYING, now, "")
         return unit
 
+    def away(self) -> set[int]:
+        """`id` of active units that were taken out and come back by themselves: they give way, or are postponed."""
+        items = (*self.pacing.items(), *self._postponed)
+        return {id(unit) for _, ticket, unit in items if unit.ticket == ticket}
+
     def admit(self, now: float, untouched: int) -> None:
         """Put active pods back that were postponed, or set aside and need not give way any more.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from moorage.core.gangs import group_object, lasting, own_priority, terms_of
@@ -142,7 +141,7 @@ class Sharing:
         tree = self._ledger.settle(self._state)
         if tree is not self._units.tree or tree.builds != self._builds:
             self._units, self._builds = UnitTree(tree), tree.builds
-            away = self._away()
+            away = self._context.queue.away()
             for number, unit in {id(entry.unit): entry.unit for entry in self._context.queue.entries()}.items():
                 leaf = self.member(unit.pod).leaf
                 if unit.state is ACTIVE and leaf is not None and number not in away:
@@ -150,12 +149,6 @@ class Sharing:
         elif tree.reshaped:
             self._units.reshape()
         return self._units
-
-    def _away(self) -> set[int]:
-        """Active units that were taken out and come back by themselves: they give way, or go on in the next call."""
-        queue = self._context.queue
-        items = chain(queue.pacing.items(), queue._postponed)  # noqa: SLF001 - they are nowhere else
-        return {id(unit) for _, ticket, unit in items if unit.ticket == ticket}
 
     def sort_again(self, now: float) -> None:
         """Sort active units again that belong elsewhere than before, as queues or namespaces changed."""

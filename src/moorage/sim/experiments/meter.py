@@ -102,7 +102,9 @@ class Meter:
         self._workload.seen(pod)
         if pod.node is None and not pod.finished and pod.deleted_s is None and engine.runner_of(pod) is not None:
             template = pod.template
-            self._waiting[pod.uid] = _Waiting(now_s, queue_name(template.labels), template.priority)
+            self._waiting[pod.uid] = _Waiting(
+                now_s, queue_name(template.labels, annotations=template.annotations), template.priority
+            )
             self.counts["pods"] += 1
 
     def _placed(self, uid: str, now_s: float) -> None:
