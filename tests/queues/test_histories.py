@@ -53,6 +53,11 @@ def test_what_a_limit_keeps_out_needs_no_room_where_others_leave() -> None:
     told(3781)
 
 
+def test_a_running_pod_that_gets_another_label_frees_the_limit_of_its_queue() -> None:
+    """Others of the queue that were kept out by it are tried before anybody has to go."""
+    told(2310)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

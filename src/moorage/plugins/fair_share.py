@@ -65,7 +65,9 @@ class FairShare(Plugin):
     name: ClassVar[str] = "FairShare"
     Args: ClassVar[type[PluginArgs]] = FairShareArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.OBJECT | What.POD_REMOVED | What.NODE_ADDED | What.NODE_ALLOCATABLE | What.SELF
+    wakes: ClassVar[What] = (
+        What.OBJECT | What.POD_REMOVED | What.POD_UPDATED | What.NODE_ADDED | What.NODE_ALLOCATABLE | What.SELF
+    )
     kinds: ClassVar[frozenset[str]] = frozenset({*QUEUE_KINDS, NAMESPACE})
 
     def __init__(self, args: FairShareArgs | None = None) -> None:
@@ -99,8 +101,11 @@ class FairShare(Plugin):
         return unresolvable(f"queue {node.name} has {has} of its {what} of {most} {resource}{whose}")
 
     def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
-        """Any queue, and any pod that leaves, may."""
-        return True
+        """Any queue, and any pod that leaves, may; of those that stay one with other labels or requests."""
+        before, after = change.before, change.pod
+        if change.what != What.POD_UPDATED or before is None or after is None:
+            return True
+        return before.requests != after.requests or before.template != after.template
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Larger limits or quotas wherever they are too small, a smaller request, or a pod that may be evicted."""
