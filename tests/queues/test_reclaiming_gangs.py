@@ -58,6 +58,18 @@ def test_members_that_need_several_victims_each(size: int, hurried: bool) -> Non
     assert len(teams.evicted) == 2 * size
 
 
+def test_a_gang_may_have_the_name_of_a_pod_and_of_another_gang() -> None:
+    """All three wait for room, are as old as each other, and one after the other is served."""
+    teams = full(2, 1)
+    grouped = [team_pod(f"grouped{n}", "a", group="x", created_s=1000.0) for n in range(2)]
+    group = PodGroup("default", "x", uid="x", min_count=2, created_s=1000.0)
+    teams.play([ObjectSeen("PodGroup", "default/x", group)])
+    teams.see(team_pod("x", "a", created_s=1000.0), *gang("x", "a", 2), *grouped)
+    assert len(teams.running("a")) == 3
+    teams.rest()
+    assert "x" in teams.running("a")
+
+
 @pytest.mark.parametrize(("nodes", "size"), [(1, 5), (4, 17)])
 def test_a_gang_that_is_larger_than_the_share_takes_nothing(nodes: int, size: int) -> None:
     teams = full(2, nodes)

@@ -194,7 +194,7 @@ class Sharing:
         group = group_object(self._state, key)
         created_s = pod.created_s if group is None else group.created_s
         since_s = created_s + _LATER_S * (active >= least) + _LATER_S * (active > least)
-        return *self._sort.queue_key(pod, since_s), key.namespace, key.name
+        return *self._sort.queue_key(pod, since_s), *key
 
     def pod_key(self, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
         """The place of the job of a running pod in its leaf; of a gang as if so many members ran."""
@@ -203,7 +203,8 @@ class Sharing:
         return self._key(pod, pod.created_s + _LATER_S * (active != 0))
 
     def _key(self, pod: Pod, since_s: float) -> tuple[Any, ...]:
-        return *self._sort.queue_key(pod, since_s), pod.template.namespace, pod.name
+        """No two units have the same: a gang may have the name of a pod, or of a gang that is declared otherwise."""
+        return *self._sort.queue_key(pod, since_s), pod.template.namespace, pod.name, pod.uid
 
     def next_pods(self, unit: Unit) -> list[QueuedPod]:
         """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one; none if it
