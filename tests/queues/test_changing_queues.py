@@ -9,6 +9,7 @@ import pytest
 
 from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.queues import KAI_QUEUE, QUEUE, Queue
+from moorage.core.selectors import selector_from_labels
 from moorage.core.state import ClusterState
 from moorage.engine.lifecycle import ACTIVE
 from moorage.engine.turn import Turn
@@ -51,6 +52,19 @@ def test_an_active_pod_whose_queue_goes_says_so_and_starts_when_it_is_back() -> 
     assert teams.running() == ["a0", "a1", "a2"]
 
 
+def test_a_pod_that_changes_at_once_with_its_queue_counts_as_it_is() -> None:
+    """Its queue is closed for its namespace and opened again, each time in the same turn in which the pod grows."""
+    teams = Teams(make_queue("a", 2), make_queue("b", 2))
+    closed, opened = make_queue("a", 2, namespaces=selector_from_labels({"team": "b"})), make_queue("a", 2)
+    pod = team_pod("p", "a", 5)
+    teams.engine.handle([PodSeen(pod)], 0.0)
+    for queue, gpus in ((closed, 7), (opened, 9)):
+        teams.engine.handle([ObjectSeen(QUEUE, "a", queue), PodSeen(team_pod("p", "a", gpus))], 1.0)
+        _check(teams)
+    tree = teams.engine.state.queues.tree
+    assert tree.nodes["a"].requested[tree.resources.index(GPU)] == 9
+
+
 def _queues(draw: random.Random) -> Iterator[Queue]:
     for name in NAMES:
         if draw.random() < 0.7:
@@ -73,6 +87,9 @@ def _events(draw: random.Random, number: int) -> Iterator[Event]:
             yield ObjectSeen(kind, name, _queue(draw, name))
         elif what < 0.6:
             yield ObjectGone(kind, name)
+        elif what < 0.7:  # the same pod as before, but in another queue or of another size
+            name, gpus = draw.choice(NAMES), draw.randint(1, 3)
+            yield PodSeen(team_pod(f"p{draw.randint(0, number)}-0", name, gpus, created_s=float(number)))
         elif what < 0.9:
             node = draw.choice([None, None, "n0"])
             yield PodSeen(team_pod(f"p{number}-{each}", name, draw.randint(1, 2), node=node, created_s=float(number)))

@@ -385,11 +385,13 @@ class QueueLedger:
         if entry is None:
             entry = self._entries[pod.uid] = _Entry(pod, *self._place(pod))
             return entry
-        known, entry.pod = entry.pod, pod
+        known = entry.pod
         if known is pod or (known.template is pod.template and known.requests is pod.requests):
+            entry.pod = pod
             return entry
+        place = self._place(pod)  # first, as it may count all pods again, this one as it was
         self._count(entry, gone=True)
-        entry.member, entry.amounts = self._place(pod)
+        entry.pod, (entry.member, entry.amounts) = pod, place
         entry.leaf = entry.member.leaf
         return entry
 
