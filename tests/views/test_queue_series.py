@@ -53,3 +53,15 @@ def test_there_are_only_so_many() -> None:
     of_gpus = [name.removeprefix(f"{GPU} ") for name in names if name.startswith(GPU)]
     assert sorted(of_gpus) == ["first", *(f"q{n}" for n in range(many - MOST_QUEUES + 1, many))]
     assert len({name.split()[0] for name in names}) == MOST_RESOURCES
+
+
+def test_resources_that_come_and_go_do_not_add_up() -> None:
+    """Of those that nobody asks for any more, the ones that came first are forgotten."""
+    resources = [f"example.com/r{n}" for n in range(9)]
+    steps: list[list[Told]] = [[NodeSeen(make_node("large", resources=dict.fromkeys(resources, "99")))]]
+    for name in resources:
+        asking = pod("p", "a", 1, resource=name)
+        assert isinstance(asking, PodSeen)
+        steps += [[queue("a", name), asking], [PodGone(asking.pod.uid)]]
+    names = list(shown(charts(world_of(*steps), T + len(steps) + 0.5)))
+    assert names == [f"{name} a" for name in resources[-MOST_RESOURCES:]]

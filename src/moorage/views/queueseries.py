@@ -39,10 +39,11 @@ class QueueSeries:
         """The present values; queues that are not among the largest any more are forgotten."""
         tree = state.queues.settle(state) if state.queues.active else QueueTree()
         found = dict(self._largest(tree))
-        for key in [key for key in self._known if key not in found and self._is_crowded(key, found)]:
-            del self._known[key]
-            for prefix in (USED, SHARE):
-                self._rings.forget(prefix + name_of(key))
+        for key in [key for key in self._known if key not in found]:
+            if self._is_crowded(key, found):
+                del self._known[key]
+                for prefix in (USED, SHARE):
+                    self._rings.forget(prefix + name_of(key))
         self._known |= dict.fromkeys(found)
         for key in self._known:
             node, index = found.get(key), tree.resources.index(key[0]) if key in found else 0
@@ -51,9 +52,9 @@ class QueueSeries:
 
     def _is_crowded(self, key: Key, found: dict[Key, QueueNode]) -> bool:
         """Whether there is no place for a queue that has nothing beside those that have."""
-        resources = {resource for resource, _ in found}
-        beside = sum(resource == key[0] for resource, _ in {*found, *self._known})
-        return beside > MOST_QUEUES or (key[0] not in resources and len(resources) >= MOST_RESOURCES)
+        beside = Counter(resource for resource, _ in {*found, *self._known})
+        is_idle = all(resource != key[0] for resource, _ in found)
+        return beside[key[0]] > MOST_QUEUES or (is_idle and len(beside) > MOST_RESOURCES)
 
     def _largest(self, tree: QueueTree) -> Iterator[tuple[Key, QueueNode]]:
         asked: Counter[str] = Counter()
