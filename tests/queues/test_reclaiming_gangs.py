@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -56,6 +57,23 @@ def test_members_that_need_several_victims_each(size: int, hurried: bool) -> Non
     teams.see(*gang("g", "a", size, gpus=2))
     assert len(teams.running("a")) == size
     assert len(teams.evicted) == 2 * size
+
+
+def test_members_of_different_priorities_do_not_replace_each_other() -> None:
+    """The first member speaks for those that wait, and may stay; those that have room already keep it."""
+    teams = Teams(make_queue("a", 2, limit=2), nodes=(4, 2))
+    asked = itertools.count()
+
+    def stop() -> bool:
+        assert next(asked) < 10_000, "the round goes on for ever"
+        return False
+
+    teams.stop = stop
+    teams.see(team_pod("old", "a"))
+    teams.see(gang("g", "a", 4, 2, preemptible=False, priority=200)[0], *gang("g", "a", 4, 2)[1:])
+    assert teams.running() == ["g-0", "g-1"]
+    teams.rest()
+    assert teams.running() == ["g-0", "g-1"]
 
 
 def test_a_gang_may_have_the_name_of_a_pod_and_of_another_gang() -> None:

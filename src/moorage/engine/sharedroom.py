@@ -185,6 +185,7 @@ class RoomRound:
         """Try one way for all units in their order; those that are still without a node."""
         order, left = self._sharing.order(units), list[Unit]()
         passed: dict[QueueNode, Item] = {}
+        turns: Counter[str] = Counter()
         while (item := order.pop()) is not None:
             claimant = self._claimant(item.unit, item.need)
             what = step.__name__, self._kind(claimant)
@@ -193,8 +194,12 @@ class RoomRound:
                 self._heads = earlier(order.heads(), passed)
                 if step(claimant):
                     self._hopeless.clear()
-                    if self._sharing.next_pods(item.unit):  # one pod more of it competes with all others
+                    turns[item.unit.uid] += 1
+                    more = bool(self._sharing.next_pods(item.unit))  # each competes with all others
+                    if more and turns[item.unit.uid] < len(item.unit.members):
                         order.push(claimant.leaf, self._sharing.item(item.unit))
+                    elif more:  # others keep taking its room, and it theirs
+                        left.append(item.unit)
                     continue
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
@@ -299,7 +304,12 @@ class RoomRound:
         leaf = claimant.leaf
         if not claimant.preemptible and not all(within(n.fixed, claimant.need, n.quota) for n in leaf.path):
             return False
-        lower = [each for each in self._victims().standing(leaf) if -int(each.key[0]) < claimant.priority]
+        gang = claimant.unit.gang  # members of different priorities do not replace each other
+        lower = [
+            each
+            for each in self._victims().standing(leaf)
+            if -int(each.key[0]) < claimant.priority and (gang is None or each.job.pod.template.gang != gang)
+        ]
         victims = {leaf: self._ripe(lower, (node.queue.preempt_min_runtime_s for node in leaf.path))}
         plan = self._search(claimant, victims, _always)
         return self._conclude(claimant, plan, f"preempted by a more important pod of queue {leaf.name}")
