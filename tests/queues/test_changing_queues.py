@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.fairshare import UNLIMITED
+from moorage.core.queueorder import shortage
 from moorage.core.queues import KAI_QUEUE, QUEUE, Queue
 from moorage.core.selectors import selector_from_labels
 from moorage.core.state import ClusterState
@@ -24,8 +26,11 @@ def test_changes_end_like_a_fresh_count(seed: int) -> None:
     """Cycles, orphans and leaves that become parents included; the order of waiting units, too."""
     draw = random.Random(seed)
     teams = Teams(*_queues(draw), nodes=(6,))
+    promised = teams.engine.state.nominations.node_of
     for number in range(30):
-        teams.engine.handle(list(_events(draw, number)), float(number), budget=draw.choice([0, 0, 0, 1 << 62]))
+        waiting = [each.pod.name for each in teams.engine.queue.entries() if not promised(each.pod.uid)]
+        events = list(_events(draw, number, waiting))
+        teams.engine.handle(events, float(number), budget=draw.choice([0, 0, 0, 1 << 62]))
         _check(teams)
 
 
@@ -73,13 +78,14 @@ def _queues(draw: random.Random) -> Iterator[Queue]:
 
 def _queue(draw: random.Random, name: str) -> Queue:
     parent = draw.choice(["", "", "", *NAMES[:4], "nobody"])
-    made = make_queue(name, draw.randint(0, 3), draw.randint(0, 2), parent=parent, priority=draw.choice([100, 200]))
+    limit, priority = draw.choice([UNLIMITED, UNLIMITED, 2, 4]), draw.choice([100, 200])
+    made = make_queue(name, draw.randint(0, 3), draw.randint(0, 2), limit, parent=parent, priority=priority)
     if draw.random() < 0.1:
         return make_queue(name, 1, parent=parent)
     return made
 
 
-def _events(draw: random.Random, number: int) -> Iterator[Event]:
+def _events(draw: random.Random, number: int, waiting: Sequence[str]) -> Iterator[Event]:
     for each in range(draw.randint(1, 3)):
         what, name = draw.random(), draw.choice(NAMES)
         kind = QUEUE if draw.random() < 0.8 else KAI_QUEUE
@@ -87,9 +93,8 @@ def _events(draw: random.Random, number: int) -> Iterator[Event]:
             yield ObjectSeen(kind, name, _queue(draw, name))
         elif what < 0.6:
             yield ObjectGone(kind, name)
-        elif what < 0.7:  # the same pod as before, but in another queue or of another size
-            name, gpus = draw.choice(NAMES), draw.randint(1, 3)
-            yield PodSeen(team_pod(f"p{draw.randint(0, number)}-0", name, gpus, created_s=float(number)))
+        elif what < 0.7 and waiting:  # the same pod as before, but in another queue or of another size
+            yield PodSeen(team_pod(draw.choice(waiting), name, draw.randint(1, 3), created_s=float(number)))
         elif what < 0.9:
             node = draw.choice([None, None, "n0"])
             yield PodSeen(team_pod(f"p{number}-{each}", name, draw.randint(1, 2), node=node, created_s=float(number)))
@@ -107,6 +112,11 @@ def _check(teams: Teams) -> None:
     shared = teams.engine._context.sharing
     if shared is None or not state.queues.active:
         return
+    for entry in queue.entries():
+        member, need, holds = state.queues.about(entry.pod)
+        if state.queues.has_room(entry.pod) and not holds:  # what is known of limits, against the limits themselves
+            assert member.leaf is not None
+            assert shortage(member.leaf, need, preemptible=member.preemptible) is None
     teams.engine._rooms.review(Turn(teams.now))
     heads = {node.name: item.unit.uid for node, item in shared._fresh().heads().items()}
     units = {entry.unit.uid: entry.unit for entry in queue.entries() if entry.unit.state is ACTIVE}
