@@ -26,9 +26,8 @@ def test_changes_end_like_a_fresh_count(seed: int) -> None:
     """Cycles, orphans and leaves that become parents included; the order of waiting units, too."""
     draw = random.Random(seed)
     teams = Teams(*_queues(draw), nodes=(6,))
-    promised = teams.engine.state.nominations.node_of
     for number in range(30):
-        waiting = [each.pod.name for each in teams.engine.queue.entries() if not promised(each.pod.uid)]
+        waiting = [each.pod.name for each in teams.engine.queue.entries()]
         events = list(_events(draw, number, waiting))
         teams.engine.handle(events, float(number), budget=draw.choice([0, 0, 0, 1 << 62]))
         _check(teams)
@@ -68,6 +67,19 @@ def test_a_pod_that_changes_at_once_with_its_queue_counts_as_it_is() -> None:
         _check(teams)
     tree = teams.engine.state.queues.tree
     assert tree.nodes["a"].requested[tree.resources.index(GPU)] == 9
+
+
+def test_a_nominated_pod_that_changes_its_queue_is_nominated_as_it_is() -> None:
+    """Otherwise the next what-if would count it again as it was."""
+    teams = Teams(make_queue("a", 2), make_queue("b", 2), make_queue("c", 2))
+    teams.see(*(team_pod(f"b{number}", "b") for number in range(4)))
+    teams.engine.handle([PodSeen(team_pod("p", "a", 2, created_s=9.0))], 1.0)
+    nominations = teams.engine.state.nominations
+    assert nominations.node_of("default/p") == "n0"
+    changed = team_pod("p", "c", created_s=9.0)
+    teams.engine.handle([PodSeen(changed)], 2.0, budget=0)
+    assert nominations.pod("default/p") is changed
+    _check(teams)
 
 
 def _queues(draw: random.Random) -> Iterator[Queue]:

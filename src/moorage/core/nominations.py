@@ -43,6 +43,12 @@ class Nominations:
         if self._queues.active:
             self._queues.promise(pod)
 
+    def renew(self, pod: Pod) -> None:
+        """A pod changed: if it is nominated, then as it is now. Its queue and what it requests may be others."""
+        node = self._node_of.get(pod.uid)
+        if node is not None:
+            self.set(pod, node)
+
     def clear(self, uid: str) -> str | None:
         """End a nomination; returns its node."""
         node = self._node_of.pop(uid, None)

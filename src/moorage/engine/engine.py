@@ -292,6 +292,7 @@ class Engine:
             entry is not None and entry.pod.template is not template
         ):
             self._tell_gangs_left(record, entry, template)
+            state.nominations.renew(pod)
         unit = None if template.gang is None else self.gangs.unit_of(pod)
         if unit is not None or context.planning is not None:
             self._note(pod, unit)
