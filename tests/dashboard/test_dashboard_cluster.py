@@ -150,6 +150,8 @@ def test_charts_of_the_api_server(cluster: ControlPlane, visit: Visit) -> None:
         expect(page.get_by_role("button", name="scheduling gates 1")).to_be_visible()
         post(cluster, PODS, pod("soon", "100m"))
         expect(page.get_by_role("button", name="not tried yet 1")).to_be_visible()
+        for _ in range(2):  # it waits for a whole interval at least, as the value at the end of one is what is kept
+            page.wait_for_event("response", lambda answer: "/api/series" in answer.url, timeout=PATIENCE_MS)
         binding = {"metadata": {"name": "soon"}, "target": {"kind": "Node", "name": "spot-2"}}
         post(cluster, f"{PODS}/soon/binding", binding)
         expect(page.get_by_role("button", name="not tried yet 0")).to_be_visible()
