@@ -71,5 +71,6 @@ OTHER = Pod(
     gang_record=STARTED,
     ready=False,
     devices=(1,),
+    ends_s=9.0,
 )
 """Differs from POD in every field."""

@@ -32,7 +32,7 @@ def asking(name: str, **requests: str) -> Pod:
 def counted(state: ClusterState, pod: Pod) -> dict[str, int]:
     """Resource -> what counts of a pod."""
     tree = state.queues.settle(state)
-    return {tree.resources[index]: amount for index, amount in state.queues.about(pod)[1]}
+    return {tree.resources[index]: amount for index, amount in state.queues.about(pod).demand.amounts}
 
 
 def requested(state: ClusterState, name: str) -> int:

@@ -120,6 +120,7 @@ NO_COLUMN = frozenset(
         "scheduled_s",
         "gang_record",
         "ready",
+        "ends_s",
     }
 )
 """Fields that are only handed on: the record has the new pod, and nothing is counted anew."""

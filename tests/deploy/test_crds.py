@@ -38,10 +38,14 @@ def kubectl(plane: ControlPlane, *arguments: str) -> str:
 @pytest.fixture
 def with_policies(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Give the API server with the CRD installed, as long as the test runs."""
-    kubectl(control_plane, "apply", "--validate=strict", "-f", str(CRD))
-    kubectl(control_plane, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
-    yield control_plane
-    kubectl(control_plane, "delete", "-f", str(CRD), "--timeout=30s")
+    yield from installed(control_plane, CRD)
+
+
+def installed(plane: ControlPlane, crd: Path) -> Iterator[ControlPlane]:
+    kubectl(plane, "apply", "--validate=strict", "-f", str(crd))
+    kubectl(plane, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(crd))
+    yield plane
+    kubectl(plane, "delete", "-f", str(crd), "--timeout=30s")
 
 
 def policy(name: str, rules: Any, selector: Any = SELECTOR) -> dict[str, Any]:
@@ -112,10 +116,7 @@ def test_a_policy_needs_a_selector(with_policies: ControlPlane) -> None:
 @pytest.fixture
 def with_queues(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The same with queues."""
-    kubectl(control_plane, "apply", "--validate=strict", "-f", str(QUEUES))
-    kubectl(control_plane, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(QUEUES))
-    yield control_plane
-    kubectl(control_plane, "delete", "-f", str(QUEUES), "--timeout=30s")
+    yield from installed(control_plane, QUEUES)
 
 
 def of_cpu(**terms: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ WORLD = [
     member("early", "a", 8),
 ]
 """The pod that is asked about is named before one that is older."""
-LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-2 made room."
+LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-1 made room."
 
 
 def test_what_others_wait_for_counts_while_one_pod_is_explained() -> None:

@@ -185,7 +185,7 @@ class Reference:
 
         return (
             all(has[r] > self.share(queue, r) for r in RESOURCES),
-            not all(then[r] <= queue.of(r)[0] for r in RESOURCES),
+            not all(has[r] + need.get(r, 0) <= queue.of(r)[0] for r in RESOURCES),
             -queue.priority,
             any(not may[r] for r in need if need[r]),
             part(then),

@@ -37,19 +37,34 @@ class Found:
     moves: dict[str, str]
 
 
+MOST_LOOKS = 8
+Kind = tuple[object, ...]
+
+
 def make_room(ref: Reference, jobs: list[RefJob]) -> bool:
-    """Carry out what can be done for waiting jobs; returns whether there was anything."""
-    return Round(ref).make(jobs)
+    """Carry out what can be done for waiting jobs; returns whether there was anything. What the next round would take
+    back is not given.
+    """
+    most: dict[Kind, int] = {}
+    found = None
+    for look in range(MOST_LOOKS + 1):
+        if found is None:
+            found = Round(ref, most).make(jobs, MOST_LOOKS if look < MOST_LOOKS else 0)
+    return bool(found)
 
 
 class Round:
     """One round of making room."""
 
-    def __init__(self, ref: Reference) -> None:
+    def __init__(self, ref: Reference, most: dict[Kind, int]) -> None:
         self.ref = ref
+        self.most = most
+        """How many of a kind may get room, as others would lose it in the next round."""
+        self.undone = False
         self.served: list[Asking] = []
+        self.given: list[Asking] = []
+        """Those that got room in the round before the one that is foreseen."""
         self.homes: dict[str, str] = {}
-        self.heads: dict[str, RefJob] = {}
         self.promised = set(ref.kept)
         self.blame: dict[str, RefJob] = {}
         """Whom a pod has to leave its node for."""
@@ -60,17 +75,19 @@ class Round:
     def restore(self, saved: tuple[Any, ...]) -> None:
         self.ref.at, self.ref.away = dict(saved[0]), set(saved[1])
 
-    def make(self, jobs: list[RefJob]) -> bool:
-        """Carry out what is possible; returns whether there was anything."""
+    def make(self, jobs: list[RefJob], looks: int) -> bool | None:
+        """Carry out what is possible; returns whether there was anything, None if it would not last."""
         ref, before = self.ref, self.save()
         jobs = [job for job in jobs if any(suits(node, job) for node in ref.nodes.values())]
-        for step in (self.promise, self.consolidate, self.reclaim, self.preempt):
-            jobs = self.serve(jobs, step)
-        self.place_anew(jobs)
+        self.play(jobs)
+        while looks and self.leaving() and self.foresee(jobs):
+            looks -= 1
         placed = {pod: ref.at[pod] for each in self.served for pod in each.pods if pod in ref.at}
         leaving = self.leaving() if placed else []
         after = dict(ref.at)
         self.restore(before)
+        if self.undone:
+            return None
         for pod in leaving:
             ref.at.pop(pod)
             ref.evicted.append(pod)
@@ -84,31 +101,73 @@ class Round:
         ref.waiting -= set(placed)
         return bool(placed)
 
+    def play(self, jobs: list[RefJob]) -> None:
+        for step in (self.promise, self.consolidate, self.reclaim, self.preempt):
+            jobs = self.serve(jobs, step)
+        self.place_anew(jobs)
+        self.go_home()
+
+    def foresee(self, jobs: list[RefJob]) -> bool:
+        """Play the next round; whether those that got room would only move in it, and so go there at once."""
+        ref, saved, homes, blame = self.ref, self.save(), self.homes, self.blame
+        self.given = given = self.standing()
+        nodes = {pod: ref.at[pod] for each in given for pod in each.pods}
+        self.served, self.homes, self.blame = [], {}, {}
+        self.play([job for job in jobs if ref.next_pods(job)])
+        left = {pod: ref.at[pod] for pod in nodes if pod in ref.at}
+        kept = [kind(each) for each in given if all(pod in left for pod in each.pods)]
+        moves = len(left) == len(nodes) and left != nodes
+        if moves:
+            homes = {pod: home for pod, home in self.homes.items() if pod not in nodes} | homes
+            blame = blame | self.blame
+        else:
+            self.restore(saved)
+            self.served = []
+        self.served, self.homes, self.blame, self.given = [*given, *self.served], homes, blame, []
+        fewer = {each for each in map(kind, given) if kept.count(each) < [*map(kind, given)].count(each)}
+        self.most.update({each: kept.count(each) for each in fewer})
+        self.undone = bool(fewer)
+        return moves
+
+    def standing(self) -> list[Asking]:
+        """Those that got room and still have it."""
+        return [each for each in (*self.given, *self.served) if all(pod in self.ref.at for pod in each.pods)]
+
+    def refused(self, asking: Asking) -> bool:
+        """Whether as many of its kind have room as would keep it."""
+        like = [each for each in self.standing() if kind(each) == kind(asking)]
+        return len(like) >= self.most.get(kind(asking), ENDLESS)
+
     def start_at_once(self, leaving: list[str], homes: dict[str, str]) -> None:
         """Who has to wait for nobody's end takes its place, or another one if somebody is still there."""
-        ref, served = self.ref, [each.job for each in self.served]
-        blamed = {self.blame[pod] if self.blame[pod] in served else served[0] for pod in leaving}
+        ref, served = self.ref, [each.job for each in self.served if any(pod in self.ref.at for pod in each.pods)]
+        blamed = {self.taker(self.blame[pod], served) for pod in leaving}
         ref.leaving = {pod: homes[pod] for pod in leaving}
         for job in dict.fromkeys(served):
-            pods = [pod for each in self.served if each.job is job for pod in each.pods]
+            pods = [pod for each in self.served if each.job is job for pod in each.pods if pod in ref.at]
             promised = {pod: ref.at.pop(pod) for pod in pods}
             at_once = job not in blamed
             if not at_once or not all(ref.put(pod, promised[pod]) or ref.put(pod) for pod in pods):
                 ref.at.update(promised)
         ref.leaving = {}
 
+    def taker(self, blamed: RefJob, served: list[RefJob]) -> RefJob:
+        """Who gets the room that a pod left for a job: that, or another one of its queue, or just the first one."""
+        same = (job for job in served if job.queue == blamed.queue)
+        return blamed if blamed in served else next(same, served[0])
+
     def leaving(self) -> list[str]:
-        ref, groups = self.ref, dict[str, list[str]]()
-        for pod, home in self.homes.items():
-            if ref.at.get(pod) != home:
-                groups.setdefault(ref.job_of(pod).name, []).append(pod)
-        found = []
+        return [pod for pod, home in self.homes.items() if self.ref.at.get(pod) != home]
+
+    def go_home(self) -> None:
+        """Of a job all that had to leave stay if they can, or none."""
+        groups: dict[str, list[str]] = {}
+        for pod in self.leaving():
+            groups.setdefault(self.ref.job_of(pod).name, []).append(pod)
         for pods in groups.values():
             saved = self.save()
             if not all(self.back_home(pod) for pod in pods):
                 self.restore(saved)
-                found += pods
-        return found
 
     def back_home(self, pod: str) -> bool:
         self.ref.at.pop(pod, None)
@@ -117,18 +176,16 @@ class Round:
 
     def serve(self, jobs: list[RefJob], step: Callable[[Asking], bool]) -> list[RefJob]:
         ref, left = self.ref, list[RefJob]()
-        todo, passed = list(jobs), list[RefJob]()
+        todo = list(jobs)
         while todo:
             job = ref.pick(todo)
             asking = Asking(job, ref.next_pods(job))
             todo.remove(job)
-            self.heads = ref.first_waiting([*todo, *passed])
-            if step(asking):
+            if not self.refused(asking) and step(asking):
                 if ref.next_pods(job):
                     todo.append(job)
                 continue
             left.append(job)
-            passed.append(job)
         return left
 
     # --- the ways ---
@@ -251,7 +308,9 @@ class Round:
         self, asking: Asking, wanted: Callable[[RefJob], bool], check: Callable[[Asking, list[Taken]], bool]
     ) -> Found | None:
         recorded: list[Taken] = []
-        found: Found | None = None
+        found = self.attempt(asking, [], lambda *_: True) if self.served else None
+        if found is not None:
+            return found
         for count in range(1, len(asking.pods) + 1):
             part = Asking(asking.job, asking.pods[:count])
             found = self.attempt(part, recorded, check) if recorded else None
@@ -343,7 +402,7 @@ class Round:
         return self.ref.key(asking.job, asking.among - len(asking.pods))
 
     def first(self, askings: list[Asking]) -> Asking:
-        """Who comes next; a leaf counts with its first waiting job if that comes before."""
+        """Who comes next."""
         ref, best = self.ref, dict[str, Asking]()
         for asking in askings:
             known = best.get(asking.job.queue)
@@ -355,9 +414,6 @@ class Round:
         for leaf, asking in best.items():
             pods = asking.pods if asking.homes is None else self.next_back(asking)
             needs[leaf] = ref.need_of(asking.job, pods)
-            head = self.heads.get(leaf)
-            if head is not None and ref.waiting_key(head) < self.asking_key(asking):
-                needs[leaf] = ref.need_of(head, ref.next_pods(head))
         return best[ref.walk(needs)]
 
     # --- the result ---
@@ -394,7 +450,7 @@ class Round:
             if out:
                 standing = sum(pod in ref.at for pod in job.pods)
                 todo.append(Asking(job, out, self.homes, standing + len(out)))
-        self.served, self.heads = [], {}
+        self.served = []
         todo += [Asking(job, ref.next_pods(job)) for job in dict.fromkeys([*jobs, *waiting])]
         while todo:
             best = self.first(todo)
@@ -402,8 +458,15 @@ class Round:
             if best.homes is not None:
                 if self.give_back(best, {}, home_first=True) and best.pods:
                     todo.append(best)
-            elif self.promise(best) and ref.next_pods(best.job):
+            elif not self.refused(best) and self.promise(best) and ref.next_pods(best.job):
                 todo.append(Asking(best.job, ref.next_pods(best.job)))
+
+
+def kind(asking: Asking) -> Kind:
+    """Equal for jobs of a queue with equal pods; gangs have their names."""
+    job = asking.job
+    name = job.name if len(job.pods) > 1 else ""
+    return job.queue, name, job.priority, job.preemptible, len(asking.pods), *sorted(job.need.items())
 
 
 def suits(node: Need, job: RefJob) -> bool:

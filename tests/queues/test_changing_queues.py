@@ -125,10 +125,13 @@ def _check(teams: Teams) -> None:
     if shared is None or not state.queues.active:
         return
     for entry in queue.entries():
-        member, need, holds = state.queues.about(entry.pod)
-        if state.queues.has_room(entry.pod) and not holds:  # what is known of limits, against the limits themselves
-            assert member.leaf is not None
-            assert shortage(member.leaf, need, preemptible=member.preemptible) is None
+        known = state.queues.about(entry.pod)
+        if (
+            state.queues.has_room(entry.pod) and not known.holds
+        ):  # what is known of limits, against the limits themselves
+            demand = known.demand
+            assert demand.leaf is not None
+            assert shortage(demand.leaf, demand.amounts, preemptible=demand.preemptible) is None
     teams.engine._rooms.review(Turn(teams.now))
     heads = {node.name: item.unit.uid for node, item in shared._fresh().heads().items()}
     units = {entry.unit.uid: entry.unit for entry in queue.entries() if entry.unit.state is ACTIVE}
@@ -162,11 +165,9 @@ def _from_scratch(teams: Teams) -> ClusterState:
         state.queues.promise(pod)
     for entry in teams.engine.queue.entries():
         state.queues.wait(entry.pod)
-    for uid, evicted in teams.engine._rooms.expected.items():
+    for evicted in teams.engine._rooms.expected.values():
         if evicted.successor:
             state.queues.stand(evicted.pod, leaving=True)
         else:
-            state.queues.wait(evicted.pod)
-            state.queues.expect(uid, value=True)
-            state.queues.unwait(uid)
+            state.queues.expect(evicted.pod, value=True)
     return state

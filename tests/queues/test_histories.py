@@ -58,6 +58,16 @@ def test_a_running_pod_that_gets_another_label_frees_the_limit_of_its_queue() ->
     told(2310)
 
 
+def test_pods_that_cannot_stay_after_all_still_ask_for_what_they_had() -> None:
+    """What was tried for them in a round is undone, or their queue would get less in the next one."""
+    told(4805)
+
+
+def test_a_gang_whose_pods_come_back_has_another_place_for_the_next_ones() -> None:
+    """What it has above its minimum comes after the first pods of others."""
+    told(3566)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:

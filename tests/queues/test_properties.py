@@ -16,6 +16,7 @@ from moorage.core.fairshare import UNLIMITED
 from moorage.core.invariants import check_invariants
 from moorage.core.pods import Pod
 from moorage.core.queuetree import QueueNode, QueueTree
+from moorage.engine.invariants import check_engine
 from tests.queues.worlds import Job, World, random_job, random_world
 
 WORLDS = int(os.environ.get("MOORAGE_QUEUE_WORLDS", "200"))
@@ -37,6 +38,32 @@ def test_what_holds_in_random_worlds(part: int) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1074, id="room that a pod within its quota takes back"),
+        pytest.param(5617, id="a share that another job of the queue needs"),
+        pytest.param(5726, id="a place that a third job would need"),
+        pytest.param(7746, id="room that went to another one than the pod that made it"),
+    ],
+)
+def test_nobody_is_evicted_for_what_the_next_round_takes_back(seed: int) -> None:
+    """It is not given, or given where it lasts."""
+    live(seed)
+
+
+@pytest.mark.parametrize("seed", [3, 24, 36, 62, 123, 147])
+def test_rounds_that_are_always_told_to_end_do_not_go_on_for_ever(seed: int) -> None:
+    """What such a round has found and given up again is not found anew by the next one."""
+    draw = random.Random(seed)
+    world, leaves = random_world(draw)
+    world.stop = lambda: True
+    for number in range(draw.randint(3, 9)):
+        world.submit(random_job(draw, f"j{number}", leaves, float(number)))
+        world.settle()
+    check_engine(world.engine)
+
+
 def live(seed: int) -> World:
     """Play one world: jobs come, some end, and all of it rests in between."""
     draw = random.Random(seed)
@@ -48,6 +75,7 @@ def live(seed: int) -> World:
         world.finish(name)
         rest(world)
     check_invariants(world.engine.state)
+    check_engine(world.engine)
     return world
 
 

@@ -7,14 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import ObjectGone, ObjectSeen, PodGone
+from moorage.core.commands import DeletePod
+from moorage.core.events import DeleteDone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
-from moorage.core.queues import QUEUE, QUEUE_LABEL, ResourceShare
+from moorage.core.queues import QUEUE, QUEUE_LABEL, Queue, ResourceShare
 from moorage.core.selectors import selector_from_labels
+from moorage.testing import make_node, make_pod
 from tests.queues.recount import recount
 from tests.queues.teams import GPU, Teams, make_queue, random_teams, team_pod
+from tests.queues.worlds import World, make_job
 
 WORLDS = 100
 
@@ -28,6 +31,33 @@ def test_a_queue_takes_back_its_share_and_no_more() -> None:
     assert (teams.running("a"), teams.running("b")) == (["a0", "a1"], ["b0", "b1"])
     teams.rest()
     assert (teams.running("a"), teams.running("b")) == (["a0", "a1"], ["b0", "b1"])
+
+
+def test_a_share_is_taken_back_whatever_else_waits_in_the_queue_that_gives() -> None:
+    """A small pod of that queue comes first in the order, but the pod that has to go does not stay for it."""
+    teams = Teams(make_queue("a", 2), make_queue("b", 3, priority=150))
+    teams.see(*(team_pod(f"b{n}", "b", 2, created_s=2.0 + n) for n in range(2)))
+    teams.see(team_pod("a0", "a"), team_pod("small", "b", created_s=1.0))
+    teams.rest()
+    assert teams.running() == ["a0", "b0", "small"]
+
+
+def test_nobody_has_to_go_for_a_gang_where_another_gang_has_left_enough() -> None:
+    """What was taken back for one pod is more than it needs: the next unit starts there."""
+    queues = [
+        *(make_queue(name, *terms) for name, terms in {"d0": (2,), "d1": (0,), "d2": (3, 3)}.items()),
+        make_queue("q1", 5, 2, parent="d0"),
+        *(make_queue(name, 0, 3, parent="d2") for name in ("q4", "q5")),
+    ]
+    world = World(queues, [(2, 20), (4, 20)])
+    world.submit(make_job("j1", "q1", 3, 3, priority=50))
+    world.submit(make_job("j2", "q5", 3, 3, priority=49))
+    world.submit(
+        make_job("j3", "q5", 2, 2, priority=75, created_s=1.0), make_job("j4", "q4", priority=49, created_s=1.0)
+    )
+    assert sorted(pod.name for pod in world.evicted) == ["j1-0", "j1-1", "j1-2"]
+    world.settle()
+    assert {name[:2] for name in world.placed()} == {"j2", "j3", "j4"}
 
 
 def test_a_round_that_has_to_end_early_goes_on_in_the_next_turn() -> None:
@@ -180,6 +210,54 @@ def test_pods_run_for_a_while_before_they_are_reclaimed() -> None:
     teams.now = 61.0
     teams.play([])
     assert teams.running("b") == ["b0"]
+
+
+@pytest.mark.parametrize("above_s", [None, 600.0], ids=["its own time alone", "the time of the queue itself counts"])
+def test_pods_run_for_a_while_before_they_are_preempted_inside_their_queue(above_s: float | None) -> None:
+    """With preemptMinRuntime a more important pod waits until less important ones have run for that long."""
+    parent = make_queue("top", 4, preempt_min_runtime_s=above_s)
+    teams = Teams(parent, make_queue("a", 4, parent="top", preempt_min_runtime_s=60.0))
+    teams.see(*(replace(team_pod(f"a{n}", "a", node="n0"), started_s=0.0) for n in range(4)))
+    teams.see(team_pod("urgent", "a", priority=90))
+    assert "urgent" not in teams.running()
+    teams.now = 61.0
+    teams.play([])
+    assert "urgent" in teams.running()
+
+
+def test_the_order_follows_what_pods_without_a_queue_leave() -> None:
+    """They take from the total that dominant shares are parts of."""
+    share = ResourceShare(UNLIMITED, 1000, UNLIMITED)
+    teams = Teams(*(Queue(name, resources=FrozenDict({"cpu": share, "memory": share})) for name in "ab"), nodes=())
+    teams.engine.handle([NodeSeen(make_node("n0", cpu="10", memory="10Gi"))], 0.0, budget=0)
+    pods = [
+        ("a0", "4", "1Gi", "n0"),
+        ("b0", "1", "5Gi", "n0"),
+        ("a1", "100m", "128Mi", None),
+        ("b1", "100m", "128Mi", None),
+    ]
+    for name, cpu, memory, node in pods:
+        pod = make_pod(name, cpu=cpu, memory=memory, node=node, labels={QUEUE_LABEL: name[0]}, scheduler_name="moorage")
+        teams.engine.handle([PodSeen(pod)], 0.1, budget=0)
+    sharing = teams.engine._context.sharing
+    assert sharing is not None
+    firsts = [sharing.peek()]
+    outside = make_pod("outside", cpu="4", node="n0", scheduler_name="moorage")
+    teams.engine.handle([PodSeen(outside)], 0.2, budget=0)
+    firsts.append(sharing.peek())
+    assert [first is not None and "a1" in first for first in firsts] == [True, False]
+
+
+def test_a_moved_pod_whose_eviction_fails_counts_again() -> None:
+    """Even if another pod of its owner has come for the place that was kept for it."""
+    teams = Teams(make_queue("a", 8), nodes=(2, 2))
+    movable = [team_pod(f"x{n}", "a", node=f"n{n}", owner="rs") for n in range(2)]
+    teams.engine.handle([PodSeen(pod) for pod in movable], 0.0, budget=0)
+    commands, _ = teams.engine.handle([PodSeen(team_pod("big", "a", 2, created_s=5.0))], 1.0)
+    moved = next(command.pod for command in commands if isinstance(command, DeletePod))
+    teams.engine.handle([PodSeen(team_pod("x2", "a", owner="rs", created_s=6.0))], 1.1)
+    teams.engine.handle([DeleteDone(moved.uid, ok=False, message="no")], 1.2)
+    assert teams.engine.state.queues.counts(moved.uid)
 
 
 def test_promises_of_a_leader_that_was_killed_hold_nobody_back() -> None:

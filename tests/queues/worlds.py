@@ -13,7 +13,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import COSCHEDULING_GROUPS, PodGroup
-from moorage.core.pods import Pod, as_pending
+from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE_LABEL, Queue, ResourceShare
 from moorage.engine.stalegangs import STALE
 from moorage.framework.profiles import Profile
@@ -26,6 +26,8 @@ PATIENCE_S = 30.0
 MOST_RESTS = 12
 """How often evicted pods may come back before nothing changes any more."""
 _MOST_TURNS = 2000
+_TEMPLATES: dict[PodTemplate, PodTemplate] = {}
+"""Equal pods share a template, as if they had been decoded."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def make_job(
         )
         for number in range(size)
     )
+    pods = tuple(replace(pod, template=_TEMPLATES.setdefault(pod.template, pod.template)) for pod in pods)
     return Job(name, queue, least, pods, preemptible)
 
 
@@ -105,7 +108,7 @@ class World(Teams):
         """Handle events and carry out commands until nothing would happen without another event."""
         since_s = self.now
         for _ in range(_MOST_TURNS):
-            commands, next_s = self.engine.handle(events, self.now)
+            commands, next_s = self.engine.handle(events, self.now, stop=self.stop)
             self.commands += commands
             for command in commands:
                 if isinstance(command, DeletePod):
@@ -133,15 +136,16 @@ class World(Teams):
         self.play([NodeGone(name), *(PodGone(pod.uid) for pod in gone)])
         self.see(*(replace(as_pending(pod), uid=f"{pod.uid}'") for pod in gone))
 
-    def submit(self, job: Job) -> None:
-        """A job comes."""
-        self.jobs[job.name] = job
-        group = job.group
+    def submit(self, *jobs: Job) -> None:
+        """Jobs come, all at once."""
         events: list[Event] = []
-        if group is not None:
-            events.append(ObjectSeen(COSCHEDULING_KIND, f"default/{job.name}", group))
-        self.echo.pods.update({pod.uid: pod for pod in job.pods})
-        self.play([*events, *(PodSeen(pod) for pod in job.pods)])
+        for job in jobs:
+            self.jobs[job.name] = job
+            if job.group is not None:
+                events.append(ObjectSeen(COSCHEDULING_KIND, f"default/{job.name}", job.group))
+            self.echo.pods.update({pod.uid: pod for pod in job.pods})
+            events += [PodSeen(pod) for pod in job.pods]
+        self.play(events)
 
     def finish(self, job: str) -> None:
         """A job ends, wherever its pods are."""

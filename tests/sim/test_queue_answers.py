@@ -14,6 +14,7 @@ from moorage.cli.main import run
 
 GPU = "nvidia.com/gpu"
 KAI = "scheduling.run.ai/v2"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 def queue(name: str, parent: str = "", api: str = "moorage.dev/v1alpha1", **fields: Any) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def test_a_limit_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_quota_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pod that may not be evicted waits beside idle devices; a queue of KAI becomes one that says the same."""
+    """A pod that may not be evicted waits beside idle devices."""
     terms = {"quota": 1, "overQuotaWeight": 1, "limit": -1}
     fixed = pod("waits", "a", 2)
     fixed["metadata"]["labels"]["moorage.dev/preemptible"] = "false"
@@ -214,6 +215,64 @@ def test_a_quota_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixtu
     texts = [each["text"] for each in found["suggestions"]]
     assert f"Raise the quota of queue a from 1 to 2 {GPU}; it then fits on n1." in texts
     assert any("moorage.dev/preemptible" in text for text in texts)
+    assert node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "want"),
+    [
+        pytest.param(
+            queue("a", api=KAI, resources={"gpu": {"quota": 1, "limit": -1}}),
+            queue("b", api=KAI, resources={"gpu": {"quota": 1, "overQuotaWeight": 4, "limit": -1}}),
+            [
+                ("the quota of queue a from 1 to 2 nvidia.com/gpu", {"gpu": {"quota": 2, "limit": -1}}),
+                (
+                    "the weight of queue a from 1 to 2 for nvidia.com/gpu",
+                    {"gpu": {"quota": 1, "limit": -1, "overQuotaWeight": 2}},
+                ),
+            ],
+            id="kai",
+        ),
+        pytest.param(
+            queue("a", api=VOLCANO, weight=1, deserved={GPU: "1"}),
+            queue("b", api=VOLCANO, weight=4, deserved={GPU: "1"}),
+            [
+                ("the quota of queue a from 1 to 2 nvidia.com/gpu", {"weight": 1, "deserved": {GPU: "2"}}),
+                ("the weight of queue a from 1 to 2", {"weight": 2, "deserved": {GPU: "1"}}),
+            ],
+            id="volcano",
+        ),
+        pytest.param(
+            queue("a", api=VOLCANO, capability={GPU: "1"}),
+            queue("b", api=VOLCANO, deserved={GPU: "1"}),
+            [("the limit of queue a from 1 to 2 nvidia.com/gpu", {"capability": {GPU: "2"}})],
+            id="limit-of-volcano",
+        ),
+    ],
+)
+def test_larger_bounds_of_other_kinds(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    mine: dict[str, Any],
+    other: dict[str, Any],
+    want: list[tuple[str, dict[str, Any]]],
+) -> None:
+    """A queue of KAI or Volcano is changed in its own fields, and stays one of theirs."""
+    room = "limit" in want[0][0]
+    objects = [
+        CLUSTER[0],
+        mine,
+        other,
+        pod("a-0", "a", 1, nodeName="n1"),
+        *(pod(f"b-{number}", "b", 1, nodeName="n1") for number in range(2 if room else 3)),
+        pod("waits", "a", 1),
+    ]
+    found, node = suggested(tmp_path, capsys, objects, "waits")
+    end = "; it then fits on n1." if room else "; it then fits on n1 once default/b-2 made room."
+    assert [each["text"] for each in found["suggestions"]][: len(want)] == [f"Raise {words}{end}" for words, _ in want]
+    for suggestion, (_, spec) in zip(found["suggestions"], want, strict=False):
+        wanted = {"resources": spec} if mine["apiVersion"] == KAI else spec
+        assert suggestion["objects"] == [{**mine, "spec": wanted}]
     assert node == "n1"
 
 
@@ -234,7 +293,7 @@ def test_a_larger_share_is_suggested(
     found, node = suggested(tmp_path, capsys, objects, "waits")
     assert found["queue"][-1 - behind].startswith("with this pod queue a would be beyond its share")
     texts = [each["text"] for each in found["suggestions"]]
-    end = "; it then fits on n1 once default/b-2 made room."
+    end = f"; it then fits on n1 once default/b-{1 if behind else 2} made room."
     assert texts[0] == f"Raise the quota of queue a from 1 to {quota} {GPU}{end}"
     assert texts[1] == f"Raise the weight of queue a from 1 to {weight} for {GPU}{end}"
     assert node == "n1"

@@ -87,7 +87,7 @@ def stuck_puzzles(family: str, count: int) -> Iterator[Puzzle]:
 def verdict(drawn: Puzzle, *, simulated: bool) -> Verdict:
     """Ask, and check every answer; unless `simulated`, answers that were proven in a statement only."""
     using = rules(drawn.plugins)
-    found = (_explained if simulated else _proven)(drawn, using)
+    found = (_explained if simulated else proven)(drawn, using)
     wrong = [each.text for each in found if not node_of(applied(drawn.objects, each.objects), using, drawn.pod)]
     missed = None if found else _brute_force(drawn, using)
     return Verdict(drawn, found, tuple(wrong), missed)
@@ -97,7 +97,8 @@ def _explained(drawn: Puzzle, using: SimulationRules) -> tuple[Suggestion, ...]:
     return opinion_from_files(given(drawn.objects), using, "default", drawn.pod).suggestions
 
 
-def _proven(drawn: Puzzle, using: SimulationRules) -> tuple[Suggestion, ...]:
+def proven(drawn: Puzzle, using: SimulationRules) -> tuple[Suggestion, ...]:
+    """What is suggested without a simulation to check it, as on a live cluster."""
     source = given(drawn.objects)
     cluster = EmbeddedCluster(SIMULATION, start_s=start_time_s(source.objects))
     cluster.load(by_node_name(source.objects))

@@ -96,8 +96,13 @@ WORKLOADS = [
         id="ReplicationController selects its template's labels",
     ),
     pytest.param(
-        body("batch/v1", "Job", spec={"parallelism": 4, "completions": 6}, status={"succeeded": 5}),
-        Workload("Job", "default", "x", replicas=4, completions=6, succeeded=5),
+        body(
+            "batch/v1",
+            "Job",
+            spec={"parallelism": 4, "completions": 6, "activeDeadlineSeconds": 60},
+            status={"succeeded": 5, "startTime": "1970-01-01T00:00:09Z"},
+        ),
+        Workload("Job", "default", "x", replicas=4, completions=6, succeeded=5, ends_s=69.0),
         id="Job",
     ),
     pytest.param(

@@ -115,7 +115,7 @@ def test_null_means_absent() -> None:
     spec = dict.fromkeys(
         (
             "initContainers", "volumes", "nodeName", "schedulerName", "priority", "preemptionPolicy", "schedulingGates",
-            "hostNetwork", "hostUsers", "resources", "overhead", "nodeSelector", "affinity",
+            "hostNetwork", "hostUsers", "activeDeadlineSeconds", "resources", "overhead", "nodeSelector", "affinity",
             "topologySpreadConstraints", "tolerations", "resourceClaims", "schedulingGroup",
         )
     )  # fmt: skip
@@ -172,6 +172,20 @@ def test_status() -> None:
     assert pod.scheduled_condition == Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes")
     bound = read(status={"conditions": [{"type": "PodScheduled", "status": "True"}]})
     assert bound.scheduled_condition == Condition("PodScheduled", "True")
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "want"),
+    [
+        pytest.param({"activeDeadlineSeconds": 60}, {"startTime": "1970-01-01T00:00:09Z"}, 69.0, id="a-deadline"),
+        pytest.param({"activeDeadlineSeconds": 60}, {}, None, id="not-started"),
+        pytest.param({}, {"startTime": "1970-01-01T00:00:09Z"}, None, id="no-deadline"),
+        pytest.param({"activeDeadlineSeconds": 2**62}, {"startTime": "1970-01-01T00:00:09Z"}, None, id="never"),
+    ],
+)
+def test_the_end_of_a_pod(spec: dict[str, Any], status: dict[str, Any], want: float | None) -> None:
+    """A pod with a deadline has ended so long after its start at the latest."""
+    assert read(spec, status).ends_s == want
 
 
 def limited(name: str, **limits: str) -> dict[str, Any]:

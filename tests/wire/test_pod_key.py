@@ -34,7 +34,12 @@ OUTSIDE: dict[type, dict[str, Any]] = {
         "resource_version": "2",
         "generation": 2,
     },
-    PodSpecWire: {"node_name": "n1", "scheduling_gates": [NamedWire("gate")], "volumes": [VolumeWire("v")]},
+    PodSpecWire: {
+        "node_name": "n1",
+        "scheduling_gates": [NamedWire("gate")],
+        "volumes": [VolumeWire("v")],
+        "active_deadline_seconds": 60,
+    },
     PodStatusWire: {
         "phase": "Running",
         "nominated_node_name": "n1",

@@ -52,7 +52,8 @@ class ClusterPicture:
     events: list[Event] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     bodies: dict[tuple[str, str, str], tuple[str, msgspec.Raw]] = field(default_factory=dict)
-    """(kind, namespace, name) -> the version of the API, and the object as the server returned it."""
+    """(kind, namespace, name) -> the version of the API, and the object as the server returned it. Of kinds with one
+    name each is found by its id, too."""
     tried: list[Event] = field(default_factory=list)
     """What the scheduler keeps of a trial of the configuration."""
     announced: list[EventView] = field(default_factory=list)
@@ -64,7 +65,7 @@ class ClusterPicture:
         if found is None:
             return None
         body: dict[str, Any] = decode_whole(found[1])
-        return {"apiVersion": found[0], "kind": kind, **body}
+        return {"apiVersion": found[0], "kind": kind.partition(".")[0], **body}
 
     def story(self, pod: Pod) -> list[Announcement]:
         """What events of Kubernetes say that happened to the pod so far, oldest first."""
@@ -137,7 +138,9 @@ def take_picture(judge: Judge, kubeconfig: str | None, pod: str) -> ClusterPictu
                 value = found.read(kind, raw)
                 if value is not None:
                     intake.upserted(value)
-                    picture.bodies[kind.name, getattr(value, "namespace", ""), value.name] = (api_version, raw)
+                    place = getattr(value, "namespace", ""), value.name
+                    picture.bodies.setdefault((kind.name, *place), (api_version, raw))
+                    picture.bodies[kind.id, *place] = (api_version, raw)
         picture.events = workloads_in(every).chains().filter(picture.events)
         picture.warnings += await read_prices(every, found.client, picture.events.append)
         if any(each.name == pod for each in picture.pods):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from moorage.core.nodes import Node
 from moorage.core.pods import HostPort, Pod, PodVolume
+from moorage.core.queues import QUEUE
 from moorage.core.taints import Taint
 from moorage.core.values import dataclass
 
@@ -281,6 +282,29 @@ class RaiseBound:
     before: int
     amount: int
     """Of a weight in thousandths, as `before` is."""
+    kind: str = QUEUE
+    """Of the queue: one of `QUEUE_KINDS`."""
+
+
+class EndedPod(NamedTuple):
+    """A pod that has done its work."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """A running job ends: its pods have finished, and the Jobs that made them are complete."""
+
+    title: str
+    """The job, in words."""
+    namespace: str
+    pods: tuple[EndedPod, ...]
+    jobs: tuple[str, ...] = ()
+    """Names of Job objects."""
+    ends_s: float | None = None
+    """When that will have happened at the latest; None if nobody knows."""
 
 
 PodEdit: TypeAlias = (
@@ -302,7 +326,9 @@ NodeEdit: TypeAlias = Uncordon | DropTaint | SetNodeLabel
 ClaimEdit: TypeAlias = (
     SetSelector | TolerateDevice | LowerCount | LowerCapacity | AddAlternative | DropConstraint | FreeClaim
 )
-Edit: TypeAlias = PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang | RaiseBound | ClaimEdit
+Edit: TypeAlias = (
+    PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang | RaiseBound | EndJob | ClaimEdit
+)
 Edits: TypeAlias = tuple[Edit, ...]
 
 POD_EDITS: tuple[type[PodEdit], ...] = get_args(PodEdit)

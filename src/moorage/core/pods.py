@@ -229,6 +229,8 @@ class Pod:
     """Whether the condition Ready is true; budgets count those pods only."""
     devices: tuple[int, ...] = ()
     """Indices of the shared devices that it was bound with, ascending; empty if it has none or that is not known."""
+    ends_s: float | None = None
+    """When it has ended at the latest, by its activeDeadlineSeconds; None if it has none, or has not started."""
 
     @property
     def namespace(self) -> str:

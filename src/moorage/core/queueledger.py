@@ -83,20 +83,44 @@ def _counted(said: int) -> int:
 _COUNTED = tuple(map(_counted, range(2 * EXPECTED)))
 _OUTSIDE_COUNTED = tuple(HOLDS if said & STANDS else 0 for said in range(2 * EXPECTED))
 _STAYING = ~LEAVING
+_PLACED = WAITS | STANDS
+"""What is said of a pod that has a node and is not confirmed yet."""
+_CHANGES = tuple(
+    tuple(((after & HOLDS) - (before & HOLDS), (after // ASKS) - (before // ASKS)) for after in range(4))
+    for before in range(4)
+)
+"""What was counted of a pod -> what is -> how many more hold what it requests, and ask for it: -1, 0 or 1."""
 
 
-class _Entry:
+class Demand:
+    """What a pod counts for: one object for all pods of a template, unless some have other requests than it says."""
+
+    __slots__ = ("amounts", "counts", "leaf", "member", "preemptible", "problem")
+
+    def __init__(self, member: Membership, amounts: Amounts) -> None:
+        self.member = member
+        self.amounts = amounts
+        """What counts of its requests."""
+        self.leaf, self.preemptible, self.problem = member.leaf, member.preemptible, member.problem
+        self.counts = _OUTSIDE_COUNTED if member.leaf is None else _COUNTED
+        """What is said about a pod -> what is counted of it."""
+
+
+class LedgerEntry:
     """A pod that counts."""
 
-    __slots__ = ("amounts", "counted", "leaf", "member", "pod", "said")
+    __slots__ = ("counted", "demand", "pod", "said")
 
-    def __init__(self, pod: Pod, member: Membership, amounts: Amounts) -> None:
+    def __init__(self, pod: Pod, demand: Demand) -> None:
         self.pod = pod
-        self.member = member
-        self.leaf = member.leaf
-        self.amounts = amounts
+        self.demand = demand
         self.said = self.counted = 0
         """What is said about it, and what of it is counted at present."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds what it requests."""
+        return self.counted & HOLDS != 0
 
 
 class QueueLedger:
@@ -112,8 +136,9 @@ class QueueLedger:
         self.active = False
         """Whether there is any queue."""
         self.tree = QueueTree()
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, LedgerEntry] = {}
         self._members: TemplateCache[Membership] = TemplateCache(_KEPT_TEMPLATES)
+        self._demands: TemplateCache[Demand] = TemplateCache(_KEPT_TEMPLATES)
         self._amounts: dict[Requests, Amounts] = {}
         self._offered: frozenset[str] = frozenset()
         """What counts although no queue may name it: devices and the like, of which a node offers some."""
@@ -123,16 +148,18 @@ class QueueLedger:
         """Whether more of it is asked for than counts."""
         self._outside: dict[int, int] = {}
         """What pods outside of any share hold, by resource."""
-        self._outside_changes = 0
-        """How often that changed."""
+        self._changes = 0
+        """How often that changed, or another resource was found to count."""
         self._stale = False
         """Whether all pods have to be assigned again."""
         self._changed: dict[str, None] = {}
         """Queues that came, went or changed since the tree was brought up to date."""
         self._late = False
         """Whether either is so."""
-        self._seen: tuple[int, int, int] | None = None
-        """What the divided amounts were computed from."""
+        self._moment = -1
+        """When what is divided was last computed, by changes of what it follows from."""
+        self._latest: LedgerEntry | None = None
+        """The pod that came last, which is asked about most."""
         self._moved: set[str] = set()
         """Pods that belong elsewhere now."""
 
@@ -142,7 +169,7 @@ class QueueLedger:
         """A queue or a namespace changed; returns whether this was the first queue: the ledger knows no pods yet."""
         if kind not in QUEUE_KINDS:
             if self.active and _labels(before) != _labels(after):
-                self._members.clear()
+                self._forget_members()
                 name = (before or after).name
                 self._assign_again([e for e in self._entries.values() if e.pod.template.namespace == name])
             return False
@@ -174,13 +201,12 @@ class QueueLedger:
         if self._late:
             self._catch_up()
         tree = self.tree
-        seen = state.node_log.position, len(tree.resources), self._outside_changes
-        if seen != self._seen:
-            if self._seen is None or seen[:2] != self._seen[:2]:
-                tree.touched.update(tree.nodes.values())  # dominant shares are parts of something else now
-            self._seen = seen
+        moment = state.node_log.position + self._changes  # neither ever gets less
+        if moment != self._moment:
+            self._moment = moment
             tree.divides(self._divided(state, state.resources))
-        tree.settle()
+        if tree.asking or tree.dirty:
+            tree.settle()
         return tree
 
     def _divided(self, state: ClusterState, resources: ResourceColumns) -> list[int]:
@@ -220,9 +246,13 @@ class QueueLedger:
                 return False
             names |= found
         if names:
-            self._members.clear()
-            self._assign_again([entry for entry in self._entries.values() if entry.member.queue in names])
+            self._forget_members()
+            self._assign_again([entry for entry in self._entries.values() if entry.demand.member.queue in names])
         return True
+
+    def _forget_members(self) -> None:
+        self._members.clear()
+        self._demands.clear()
 
     def take_moved(self) -> set[str]:
         """Pods that belong elsewhere than when this was last asked."""
@@ -235,13 +265,11 @@ class QueueLedger:
         """The queue that counts of those with this name."""
         return next((found for kind in QUEUE_KINDS if (found := self._objects.get(kind, {}).get(name))), None)
 
-    def _assign_again(self, entries: Iterable[_Entry]) -> None:
+    def _assign_again(self, entries: Iterable[LedgerEntry]) -> None:
         for entry in entries:
-            member = self.member(entry.pod.template)
-            if member != entry.member:
-                self._count(entry, gone=True)
-                entry.member, entry.leaf = member, member.leaf
-                self._count(entry)
+            demand = self._demand(entry.pod)
+            if demand.member != entry.demand.member:
+                self._recount(entry, demand)
                 self._moved.add(entry.pod.uid)
 
     def _build(self) -> None:
@@ -250,17 +278,17 @@ class QueueLedger:
         for kind in reversed(QUEUE_KINDS):
             queues.update(self._objects.get(kind, {}))
         self.tree.build(queues)
-        self._members.clear()
+        self._forget_members()
         self._read_offers(whole=True)
         self._outside.clear()
-        self._seen = None
+        self._moment = -1
         for entry in self._entries.values():
-            entry.counted = 0
-            member = self.member(entry.pod.template)
-            if member[0] != entry.member[0] or member[3] != entry.member[3]:
+            known, entry.demand = entry.demand.member, self._demand(entry.pod)
+            member = entry.demand.member
+            if member.queue != known.queue or member.problem != known.problem:
                 self._moved.add(entry.pod.uid)
-            entry.member, entry.leaf, entry.amounts = member, member.leaf, self.amounts(entry.pod.requests)
-            self._count(entry)
+            entry.counted = 0
+            self._say(entry, entry.said)
 
     # --- which queue ---
 
@@ -308,14 +336,30 @@ class QueueLedger:
 
     # --- pods ---
 
-    def about(self, pod: Pod) -> tuple[Membership, Amounts, bool]:
-        """Where a pod belongs, what counts of its requests, and whether it holds that."""
-        entry = self._entries.get(pod.uid)
-        if entry is not None and not self._late:
-            known = entry.pod
-            if known is pod or (known.template is pod.template and known.requests is pod.requests):
-                return entry.member, entry.amounts, entry.counted & HOLDS != 0
-        return *self._place(pod), self.counts(pod.uid)
+    def about(self, pod: Pod) -> LedgerEntry:
+        """What counts of a pod, or would if it were known. Do not change it."""
+        known = self._latest
+        if known is not None and known.pod is pod and not self._late:
+            return known
+        demand, known = self._demand(pod), self._entries.get(pod.uid)  # all may be counted again by the former
+        if known is not None and known.pod is pod:
+            return known
+        found = LedgerEntry(pod, demand)
+        if known is not None:
+            found.said, found.counted = known.said, known.counted
+        return found
+
+    def _demand(self, pod: Pod) -> Demand:
+        """What a pod counts for."""
+        template = pod.template
+        if self._late:
+            self._catch_up()
+        found = self._demands.get(template)
+        if found is None or pod.requests is not template.requests:
+            found = Demand(*self._place(pod))
+            if pod.requests is template.requests:
+                self._demands.keep(template, found)
+        return found
 
     def _place(self, pod: Pod) -> tuple[Membership, Amounts]:
         """Where a pod belongs and what counts of its requests, both by one tree: either may find that all is new."""
@@ -328,15 +372,27 @@ class QueueLedger:
     def has_room(self, pod: Pod) -> bool:
         """Whether a waiting pod is known to be within all limits; if not, `about` says where to look."""
         entry = self._entries.get(pod.uid)
-        if entry is None or entry.pod is not pod or entry.leaf is None or self._late:
+        if entry is None or entry.pod is not pod or self._late:
             return False
-        return entry.counted & HOLDS != 0 or (entry.member[2] and self.tree.has_room(entry.leaf))
+        demand = entry.demand
+        leaf = demand.leaf
+        if leaf is None:
+            return False
+        if demand.preemptible and self.tree.handed < leaf.headroom:
+            return True  # as is usual, without another call
+        return entry.holds or (demand.preemptible and self.tree.has_room(leaf))
 
     def stand(self, pod: Pod, *, leaving: bool) -> None:
         """A pod is on a node; `leaving` if it is being deleted."""
+        entry = self._entries.get(pod.uid)
+        if entry is not None and entry.said == WAITS and entry.pod is pod and not leaving:
+            demand = entry.demand
+            if demand.leaf is not None:  # one that waited is placed, as is usual: without further calls
+                entry.said, entry.counted = _PLACED, HOLDS | ASKS
+                self.tree.hold(demand.leaf, demand.amounts, 1, fixed=not demand.preemptible)
+                return
         entry = self._entry(pod)
-        entry.said = (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & _STAYING
-        self._count(entry)
+        self._say(entry, (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & _STAYING)
 
     def leave(self, uid: str) -> None:
         """A pod is on no node any more."""
@@ -345,8 +401,7 @@ class QueueLedger:
     def promise(self, pod: Pod) -> None:
         """A pod is nominated to a node."""
         entry = self._entry(pod)
-        entry.said |= PROMISED
-        self._count(entry)
+        self._say(entry, entry.said | PROMISED)
 
     def unpromise(self, uid: str) -> None:
         """The nomination of a pod ended."""
@@ -354,25 +409,33 @@ class QueueLedger:
 
     def wait(self, pod: Pod) -> None:
         """A pod waits for a node."""
+        if pod.uid not in self._entries:
+            demand = self._demand(pod)
+            if demand.leaf is not None:  # a new one, as is usual: without further calls
+                self._latest = entry = self._entries[pod.uid] = LedgerEntry(pod, demand)
+                entry.said, entry.counted = WAITS, ASKS
+                self.tree.request(demand.leaf, demand.amounts, 1)
+                return
         entry = self._entry(pod)
-        entry.said |= WAITS
-        self._count(entry)
+        self._say(entry, entry.said | WAITS)
 
     def unwait(self, uid: str) -> None:
         """A pod does not wait any more."""
-        self._unsay(uid, WAITS)
-
-    def expect(self, uid: str, *, value: bool) -> bool:
-        """Whether a pod is evicted for a share, and so expected to come back; returns what was said before."""
         entry = self._entries.get(uid)
-        if entry is None:
-            return False
-        before = entry.said & EXPECTED != 0
-        if value and not before:
-            entry.said |= EXPECTED
-            self._count(entry)
+        if entry is not None and entry.said == _PLACED:  # as is usual, and nothing else is counted by that
+            entry.said = STANDS
+        else:
+            self._unsay(uid, WAITS)
+
+    def expect(self, pod: Pod, *, value: bool) -> bool:
+        """Whether a pod is evicted for a share, and so expected to come back; returns what was said before."""
+        known = self._entries.get(pod.uid)
+        before = known is not None and known.said & EXPECTED != 0
+        if value and not before and self.active:
+            entry = known or self._entry(pod)
+            self._say(entry, entry.said | EXPECTED)
         elif before and not value:
-            self._unsay(uid, EXPECTED)
+            self._unsay(pod.uid, EXPECTED)
         return before
 
     def counts(self, uid: str) -> bool:
@@ -380,30 +443,36 @@ class QueueLedger:
         entry = self._entries.get(uid)
         return entry is not None and entry.counted & HOLDS != 0
 
-    def _entry(self, pod: Pod) -> _Entry:
+    def _entry(self, pod: Pod) -> LedgerEntry:
         entry = self._entries.get(pod.uid)
         if entry is None:
-            entry = self._entries[pod.uid] = _Entry(pod, *self._place(pod))
+            entry = self._entries[pod.uid] = LedgerEntry(pod, self._demand(pod))
             return entry
         known = entry.pod
         if known is pod or (known.template is pod.template and known.requests is pod.requests):
             entry.pod = pod
             return entry
-        place = self._place(pod)  # first, as it may count all pods again, this one as it was
-        self._count(entry, gone=True)
-        entry.pod, (entry.member, entry.amounts) = pod, place
-        entry.leaf = entry.member.leaf
+        self._recount(entry, self._demand(pod))  # which may count all pods again, this one as it was
+        entry.pod = pod
         return entry
+
+    def _recount(self, entry: LedgerEntry, demand: Demand) -> None:
+        """A pod counts for something else."""
+        said = entry.said
+        self._say(entry, 0)
+        entry.demand = demand
+        self._say(entry, said)
 
     def _unsay(self, uid: str, what: int) -> None:
         entry = self._entries.get(uid)
         if entry is None:
             return
-        entry.said &= ~what
-        self._count(entry)
-        if not entry.said & _STAYING:
+        said = entry.said & ~what
+        self._say(entry, said)
+        if not said & _STAYING:
             del self._entries[uid]
-            if self._crowded and any(index in self.tree.unnamed for index, _ in entry.amounts):
+            self._latest = None
+            if self._crowded and any(index in self.tree.unnamed for index, _ in entry.demand.amounts):
                 self.reassign()  # another pod's resource may count instead
 
     def amounts(self, requests: Requests) -> Amounts:
@@ -417,8 +486,10 @@ class QueueLedger:
                 return self.amounts(requests)
             if len(self._amounts) >= _KEPT_REQUESTS:
                 self._amounts.clear()
+            resources, count = self.tree.resources, len(self.tree.resources)
             found = self._amounts[requests] = self._find_amounts(requests)
             self.tree.asks(found)
+            self._changes += len(resources) != count
         return found
 
     def _find_amounts(self, requests: Requests) -> Amounts:
@@ -428,7 +499,9 @@ class QueueLedger:
         if len(found) < len(known):
             self._crowded = True
             used = {
-                index for each in (*(entry.amounts for entry in self._entries.values()), found) for index, _ in each
+                index
+                for each in (*(entry.demand.amounts for entry in self._entries.values()), found)
+                for index, _ in each
             }
             if not used.issuperset(tree.unnamed):
                 self.reassign()
@@ -444,6 +517,7 @@ class QueueLedger:
         changed = self._offered ^ before
         if whole or changed:
             self._amounts.clear()
+            self._demands.clear()
         if whole:
             self._crowded = False
         elif changed and any(
@@ -453,28 +527,31 @@ class QueueLedger:
         ):
             self.reassign()
 
-    def _count(self, entry: _Entry, *, gone: bool = False) -> None:
-        """Count what a pod holds and asks for, nothing once it is `gone`; outside of any share only what it holds."""
-        leaf, said = entry.leaf, 0 if gone else entry.said
-        counted = (_OUTSIDE_COUNTED if leaf is None else _COUNTED)[said]
-        differs = counted ^ entry.counted
-        if not differs:
+    def _say(self, entry: LedgerEntry, said: int) -> None:
+        """This is said about a pod; count what it holds and asks for by it, outside of any share only what it holds."""
+        demand, known = entry.demand, entry.counted
+        entry.said, entry.counted = said, demand.counts[said]
+        counted = entry.counted
+        if counted == known:
             return
-        entry.counted = counted
+        leaf = demand.leaf
         if leaf is None:
-            sign = 1 if counted else -1
-            for index, amount in entry.amounts:
-                self._outside[index] = self._outside.get(index, 0) + sign * amount
-            self._outside_changes += 1
+            self._count_outside(demand.amounts, counted - known)
             return
-        if differs & HOLDS:
-            self.tree.hold(leaf, entry.amounts, 1 if counted & HOLDS else -1, fixed=not entry.member[2])
-        if differs & ASKS:
-            self.tree.request(leaf, entry.amounts, 1 if counted & ASKS else -1)
+        held, asked = _CHANGES[known][counted]
+        if held:
+            self.tree.hold(leaf, demand.amounts, held, fixed=not demand.preemptible)
+        if asked:
+            self.tree.request(leaf, demand.amounts, asked)
+
+    def _count_outside(self, amounts: Amounts, sign: int) -> None:
+        for index, amount in amounts:
+            self._outside[index] = self._outside.get(index, 0) + sign * amount
+        self._changes += 1
 
     def entries(self) -> Iterable[tuple[Pod, Membership, bool]]:
         """Pods that count, where they belong, and whether they hold what they request."""
-        return ((entry.pod, entry.member, entry.counted & HOLDS != 0) for entry in self._entries.values())
+        return ((entry.pod, entry.demand.member, entry.holds) for entry in self._entries.values())
 
 
 def _no_terms(_: str) -> None:

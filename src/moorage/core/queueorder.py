@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import pack
+from typing import TypeVar
 
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.queues import DEFAULT_PRIORITY
-from moorage.core.queuetree import Amounts, OrderTerms, QueueNode
+from moorage.core.queuetree import PAIR, Amounts, OrderTerms, QueueNode
 
 Precedence = tuple[int, float, float, bytes]
 """The smallest comes first: rules 1 to 4 in one number, 5, 6, and the rest as bytes, as each is compared very often."""
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+StandIn = tuple[int, float, float, bytes, A, B, C]
+"""A place, and what goes with it."""
 _OVER, _FED = 1 << 66, 1 << 65
 """Beyond its share; not within its quota. Priorities are far smaller."""
 _AMOUNT_BYTES = 16
-_PAIR = 2
-"""Cpu and memory, which are the first two resources."""
+_MUCH = 10
+"""Larger dominant shares are not told apart in words."""
 _BEYOND = 1000
 """How much worse it is to use something of which a queue may have nothing."""
 
@@ -31,57 +37,70 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     priority. 4. Last those that would use what they may not have at all. 5. The smaller dominant share, with the next
     pods and 6. without them. 7. The smaller claim. 8. The older queue.
     """
-    terms = node.terms
-    if terms is None or terms[0] is not total:
-        terms = _terms(node, total)
-    (
-        _, _, rank, tie, pair, allocated,
-        cpu_share, cpu_quota, all_cpu, memory_share, memory_quota, all_memory,
-    ) = terms  # fmt: skip
-    if len(need) != pair:
-        amounts = node.allocated.copy()
-        for index, amount in need:
-            amounts[index] += amount
-        return _precedence(node, need, amounts, total)
-    # Cpu and memory alone, as is usual: written out, as this is asked for every decision at every level.
-    cpu, memory = allocated
+    return stand_in(node, need, total, None, None, None)[:4]
+
+
+def stand_in(node: QueueNode, need: Amounts, total: Sequence[int], one: A, other: B, third: C) -> StandIn[A, B, C]:
+    """The same with three more values, in one tuple, as it is made for every decision at every level."""
+    pair = node.pair
+    if pair is None or len(need) != PAIR:
+        return (*_precedence_of_all(node, need, total), one, other, third)
+    # Cpu and memory alone, as is usual: written out.
+    rank, tie, cpu_share, cpu_quota, all_cpu, memory_share, memory_quota, all_memory = pair
+    cpu, memory = node.allocated
     (_, more_cpu), (_, more_memory) = need
-    part, other = cpu / all_cpu, memory / all_memory
-    without = part if part > other else other  # noqa: FURB136 - a call takes longer than all of this
+    without = cpu / all_cpu
+    if (part := memory / all_memory) > without:
+        without = part
     if cpu > cpu_share and memory > memory_share:
         rank += _OVER
     cpu += more_cpu
     memory += more_memory
     if cpu > cpu_quota or memory > memory_quota:
         rank += _FED
-    part, other = cpu / all_cpu, memory / all_memory
-    return rank, part if part > other else other, without, tie  # noqa: FURB136
+    with_need = cpu / all_cpu
+    if (part := memory / all_memory) > with_need:
+        with_need = part
+    return rank, with_need, without, tie, one, other, third
 
 
-def _terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
+def _precedence_of_all(node: QueueNode, need: Amounts, total: Sequence[int]) -> Precedence:
+    if node.terms is None:
+        _find_terms(node, total)
+        if node.pair is not None and len(need) == PAIR:
+            return precedence(node, need, total)
+    amounts = node.allocated.copy()
+    for index, amount in need:
+        amounts[index] += amount
+    return _precedence(node, need, amounts, total)
+
+
+def _find_terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
     limits, queue = node.allocatable, node.queue
     wholes = [whole if may_have >= UNLIMITED else may_have for may_have, whole in zip(limits, total, strict=True)]
-    pair = _PAIR if len(limits) == _PAIR and all(wholes) and all(limits) else -1
     amounts = b"".join(each.to_bytes(_AMOUNT_BYTES, "big") for each in limits)
     tie = amounts + pack(">d", max(queue.created_s, 0.0)) + node.name.encode()
     bounds = tuple(zip(node.share, node.quota, wholes, strict=True))
     rank = 2 * (DEFAULT_PRIORITY - queue.priority)
-    node.terms = terms = OrderTerms(total, bounds, rank, tie, pair, node.allocated, *bounds[0], *bounds[1])
+    node.terms = terms = OrderTerms(bounds, rank, tie)
+    if len(limits) == PAIR and all(wholes) and all(limits):
+        node.pair = rank, tie, *bounds[0], *bounds[1]
     return terms
 
 
 def victim_precedence(node: QueueNode, taken: Sequence[int], job: Amounts, total: Sequence[int]) -> Precedence:
-    """The same for a queue that has lost `taken` and would lose this job next: the largest gives first."""
+    """The same for a queue that has lost `taken` and would lose this job next: the largest gives first. Only its
+    dominant share is what would be left: a queue within its quota does not give because it would be.
+    """
     left = [have - gone for have, gone in zip(node.allocated, taken, strict=True)]
     for index, amount in job:
         left[index] -= amount
-    return _precedence(node, (), left, total)
+    rank, _, without, tie = _precedence(node, (), node.allocated, total)
+    return rank, dominant_share(left, node.allocatable, total), without, tie
 
 
 def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: Sequence[int]) -> Precedence:
-    known = node.terms
-    if known is None or known.total is not total:
-        known = _terms(node, total)
+    known = node.terms or _find_terms(node, total)
     over, fed = _OVER, 0
     with_need = without = 0.0
     for have, amount, (share, quota, of) in zip(node.allocated, amounts, known.bounds, strict=True):
@@ -109,13 +128,13 @@ def deciding_rule(first: Precedence, other: Precedence) -> str:
             return words
     for word, part, others in (("would be", first[1], other[1]), ("is", first[2], other[2])):
         if part != others:
-            return f"its dominant share {word} smaller, {_share(part)} against {_share(others)}"
+            return f"its dominant share {word} smaller, {dominant_text(part)} against {dominant_text(others)}"
     return "it may have less, is older, or has the name that comes first"
 
 
-def _share(part: float) -> str:
-    """A dominant share; one beyond what a queue may have at all has no meaningful number."""
-    return f"{part:.0%}" if part < _BEYOND else "more than it may have"
+def dominant_text(part: float) -> str:
+    """A dominant share in percent; of a queue that has something of which it may have nothing, just a lot."""
+    return f"{part:.0%}" if part < _MUCH else f">{_MUCH - 1:.0%}"
 
 
 def _rules(rank: int) -> tuple[bool, bool, int, bool]:

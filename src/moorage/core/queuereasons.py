@@ -11,7 +11,7 @@ from moorage.core.phrases import counted
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.queues import bound_text
-from moorage.core.queuetree import Amounts, QueueNode, QueueTree
+from moorage.core.queuetree import Amounts, QueueNode, QueueTree, together
 from moorage.core.reclaiming import may_reclaim, parting
 from moorage.core.state import ClusterState
 
@@ -40,10 +40,8 @@ def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:
     members = {each.uid: each for each in (*others, pod)}
     terms = terms_of(state, key, list(members.values()))
     least = len(members) if terms is None or terms.min_count is None else terms.min_count
-    total: Counter[int] = Counter()
-    for each in list(members.values())[: max(1, least - len(lasting(state, key)))]:
-        total.update(dict(ledger.amounts(each.requests)))
-    return tuple(total.items())
+    count = max(1, least - len(lasting(state, key)))
+    return together(ledger.amounts(each.requests) for each in list(members.values())[:count])
 
 
 def _spared(state: ClusterState, leaf: QueueNode, need: Amounts, now_s: float) -> Iterator[str]:

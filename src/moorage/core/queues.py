@@ -77,6 +77,11 @@ class Queue(ClusterWide):
         return self.resources.get(resource, UNGOVERNED)
 
 
+def queue_kind(objects: Mapping[str, Mapping[str, object]], name: str) -> str:
+    """The kind of the object that counts of those with this name; `objects` by kind and name."""
+    return next((kind for kind in QUEUE_KINDS if name in objects.get(kind, EMPTY)), QUEUE)
+
+
 def bound_text(resource: str, amount: int, no_end: str = "-1") -> str:
     """A quota or a limit as it is written."""
     return no_end if amount >= UNLIMITED else format_amount(resource, amount)
@@ -99,8 +104,8 @@ def queue_name(
     *,
     annotations: Mapping[str, str] = EMPTY,
 ) -> str:
-    """The queue that a pod names by its labels, or by Volcano's annotation; else its namespace
-    by its own labels, else the default; empty for none.
+    """The queue that a pod names by its labels or by Volcano's annotation, else its namespace by its labels, else the
+    default; empty for none.
     """
     for named, keys in (labels, QUEUE_LABELS), (annotations, _VOLCANO), (namespace_labels, QUEUE_LABELS):
         for key in keys if named else ():

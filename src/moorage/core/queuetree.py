@@ -18,6 +18,8 @@ Amounts = Sequence[tuple[int, int]]
 """(index of the resource, amount), by index, amounts above 0 only."""
 MOST_LEVELS = 16
 """A queue that is deeper than this takes no pods."""
+PAIR = 2
+"""Cpu and memory, which are the first two resources; most pods request nothing else."""
 _MOST_UNNAMED = 32
 """How many resources count that pods request and no queue names."""
 _FAR = 1 << 20
@@ -31,28 +33,27 @@ Bound = tuple[int, int, int]
 resources the total."""
 
 
+def together(parts: Iterable[Amounts]) -> Amounts:
+    """The sum of amounts."""
+    total: Counter[int] = Counter()
+    for amounts in parts:
+        total.update(dict(amounts))
+    return tuple(sorted(total.items()))
+
+
 class OrderTerms(NamedTuple):
     """What the place of a queue in the order follows from besides what it holds, see `queueorder`."""
 
-    total: Sequence[int]
-    """What the cluster has."""
     bounds: Sequence[Bound]
     """By resource."""
     rank: int
     """The higher the priority of the queue, the smaller; even."""
     tie: bytes
     """What decides among queues with equal shares: the smaller claim, the age, the name."""
-    pair: int
-    """2 if only cpu and memory count and it may have something of both, else -1."""
-    allocated: Sequence[int]
-    """What its pods have."""
-    cpu_share: int
-    cpu_quota: int
-    all_cpu: int
-    memory_share: int
-    memory_quota: int
-    all_memory: int
-    """The first two of the bounds; all of this is in one place, as it is read very often."""
+
+
+PairTerms = tuple[int, bytes, int, int, int, int, int, int]
+"""Rank, tie, and the bounds of cpu and of memory: flat, as this is read very often."""
 
 
 class QueueNode:
@@ -60,7 +61,8 @@ class QueueNode:
 
     __slots__ = (
         "accounts", "allocatable", "allocated", "busy", "caps", "children", "depth", "fixed", "headroom", "limit",
-        "lost", "name", "parent", "path", "problem", "queue", "quota", "requested", "share", "terms", "usage", "weight",
+        "lost", "name", "pair", "parent", "path", "problem", "queue", "quota", "requested", "share", "terms", "usage",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, queue: Queue, resources: Sequence[str], children: dict[str, QueueNode]) -> None:
@@ -91,13 +93,15 @@ class QueueNode:
         """Its fair share."""
         self.usage: Mapping[str, int] = _UNUSED
         """Its part of what there was lately, by resource, in millionths; only where that matters."""
-        self.terms: OrderTerms | None = None
+        self.terms: OrderTerms | None
         """What its place in the order follows from; None once that has to be worked out again."""
+        self.pair: PairTerms | None
+        """The same where only cpu and memory count, and it may have something of both."""
         self.rule(queue, resources)
 
     def rule(self, queue: Queue, resources: Sequence[str]) -> None:
         """Take over quotas, weights and limits."""
-        self.terms = None
+        self.terms = self.pair = None
         self.queue = queue
         shares = [queue.share_of(name) for name in resources]
         self.quota = [each.quota for each in shares]
@@ -110,7 +114,7 @@ class QueueNode:
 
     def grow(self, resource: str) -> None:
         """Another resource counts, which no queue names."""
-        self.terms = None
+        self.terms = self.pair = None
         for amounts in (self.allocated, self.fixed, self.requested, self.share):
             amounts.append(0)
         share = self.queue.share_of(resource)
@@ -127,7 +131,7 @@ class QueueNode:
         """Its share of a resource is this."""
         self.share[index] = share
         self.allocatable[index] = self._may_have(index)
-        self.terms = None
+        self.terms = self.pair = None
 
     def below(self) -> list[QueueNode]:
         """It and all queues below it, each once."""
@@ -151,10 +155,10 @@ class QueueTree:
         """Name -> the queues that name it as their parent, whether it exists or not."""
         self._top: dict[str, QueueNode] = {}
         """Queues without a parent that hold or ask for something."""
-        self._dirty: set[QueueNode | None] = set()
+        self.dirty: set[QueueNode | None] = set()
         """Queues whose children have to be given their shares again; None stands for the cluster."""
-        self._asking: dict[QueueNode, list[int]] = {}
-        """Leaf -> what its pods ask for and does not count yet."""
+        self.asking: dict[tuple[QueueNode, Amounts], int] = {}
+        """Leaf and requests -> how many more of its pods ask for them than is counted yet."""
         self.moved: set[QueueNode] = set()
         """Leaves that got or lost something, so that the places of all on their paths may be others; so with all that
         follow, the reader empties it."""
@@ -162,7 +166,7 @@ class QueueTree:
         """Queues whose own place in the order may have changed."""
         self.reshaped: list[QueueNode] = []
         """Queues that are elsewhere in the tree than before, or no part of it any more."""
-        self._handed = 0
+        self.handed = 0
         """How often something was handed out; far more whenever limits, paths or what pods ask for may be others."""
         self._largest = [0] * len(self.resources)
         """The most that a pod asked for, of each resource."""
@@ -192,8 +196,6 @@ class QueueTree:
             self.resources.append(resource)
             self.total.append(0)
             self._largest.append(0)
-            for more in self._asking.values():
-                more.append(0)
             for node in self.nodes.values():
                 node.grow(resource)
         return found
@@ -214,8 +216,8 @@ class QueueTree:
         """Start over with these queues, which hold nothing yet."""
         self._named = Counter(name for queue in queues.values() for name in queue.resources)
         self._name()
-        self.nodes, self._parts, self._top, self._dirty = {}, {}, {}, {None}
-        self.moved, self.touched, self.reshaped, self._asking = set(), set(), [], {}
+        self.nodes, self._parts, self._top, self.dirty = {}, {}, {}, {None}
+        self.moved, self.touched, self.reshaped, self.asking = set(), set(), [], {}
         self._largest = [0] * len(self.resources)
         self.builds += 1
         for queue in queues.values():
@@ -283,7 +285,7 @@ class QueueTree:
         problem than before, None if some are or were part of themselves.
         """
         self._count_requests()
-        self._handed += _FAR
+        self.handed += _FAR
         roots = [*others, node]
         below = list(dict.fromkeys(each for root in roots for each in root.below()))
         for root in roots:
@@ -333,8 +335,8 @@ class QueueTree:
         """Other quotas, weights, limits or another priority for a queue that stays where it is."""
         node = self.nodes[queue.name]
         node.rule(queue, self.resources)
-        self._handed += _FAR
-        self._dirty.add(node.parent)
+        self.handed += _FAR
+        self.dirty.add(node.parent)
         self.touched.add(node)
 
     def used(self, factor: int, usage: Mapping[str, Mapping[str, int]]) -> None:
@@ -342,17 +344,23 @@ class QueueTree:
         if (factor, usage) == (self._usage_factor, self._usage):
             return
         self._usage_factor, self._usage = factor, usage
-        self._dirty.add(None)
+        self.dirty.add(None)
         for node in self.nodes.values():
             node.usage = usage.get(node.name, _UNUSED)
             if node.busy:
-                self._dirty.add(node)
+                self.dirty.add(node)
 
     def divides(self, total: Sequence[int]) -> None:
         """So much is divided from now on."""
         if total != self.total:
             self.total = list(total)
-            self._dirty.add(None)
+            self.dirty.add(None)
+            for node in self.nodes.values():
+                node.terms = node.pair = None
+            todo = list(self._top.values())
+            for node in todo:  # grows: those that ask for something, as dominant shares are parts of something else now
+                todo += node.busy.values()
+            self.touched.update(todo)
 
     # --- what queues hold ---
 
@@ -361,21 +369,27 @@ class QueueTree:
         if sign < 0:
             amounts = [(index, -amount) for index, amount in amounts]
         else:
-            self._handed += 1
-        accounts = leaf.accounts
-        for index, amount in amounts:
-            for allocated in accounts:
-                allocated[index] += amount
-        for node in leaf.path if fixed else ():
+            self.handed += 1
+        if len(amounts) == PAIR:  # as is usual: written out, as this is done for every decision
+            (first, one), (second, other) = amounts
+            for allocated in leaf.accounts:
+                allocated[first] += one
+                allocated[second] += other
+        else:
             for index, amount in amounts:
-                node.fixed[index] += amount
+                for allocated in leaf.accounts:
+                    allocated[index] += amount
+        if fixed:
+            for index, amount in amounts:
+                for node in leaf.path:
+                    node.fixed[index] += amount
         self.moved.add(leaf)
 
     def asks(self, amounts: Amounts) -> None:
         """Pods may ask for so much."""
         largest = self._largest
         if any(amount > largest[index] for index, amount in amounts):
-            self._handed += _FAR
+            self.handed += _FAR
             for index, amount in amounts:
                 largest[index] = max(largest[index], amount)
 
@@ -385,34 +399,30 @@ class QueueTree:
         How many pods may be handed something, wherever, before one of them could be reached is noted in the leaf, so
         that they are looked at again only then.
         """
-        if self._handed < leaf.headroom:
+        if self.handed < leaf.headroom:
             return True
         pods = _FAR
         for node in leaf.path:
             for index, most in node.caps:
                 if largest := self._largest[index]:
                     pods = min(pods, (most - node.allocated[index]) // largest)
-        leaf.headroom = self._handed + pods
+        leaf.headroom = self.handed + pods
         return pods > 0
 
     def request(self, leaf: QueueNode, amounts: Amounts, sign: int) -> None:
         """Pods of a leaf ask for so much more, or less with the sign -1; it counts when shares are asked for."""
-        more = self._asking.get(leaf)
-        if more is None:
-            more = self._asking[leaf] = [0] * len(self.resources)
+        asking, key = self.asking, (leaf, amounts)
+        asking[key] = asking.get(key, 0) + sign
         if sign < 0:  # the first of its units may be gone
             self.moved.add(leaf)
-        for index, amount in amounts:
-            more[index] += sign * amount
 
     def _count_requests(self) -> None:
-        for leaf, more in self._asking.items():
-            changes = [(index, amount) for index, amount in enumerate(more) if amount]
-            for node in leaf.path if changes else ():
-                for index, amount in changes:
-                    node.requested[index] += amount
+        for (leaf, amounts), count in self.asking.items():
+            for node in leaf.path if count else ():
+                for index, amount in amounts:
+                    node.requested[index] += amount * count
                 self._note_busy(node)
-        self._asking.clear()
+        self.asking.clear()
 
     def _note_busy(self, node: QueueNode, *, none: bool = False) -> None:
         """Whether a queue asks for anything decides on whether it gets a share; with `none` it does not any more.
@@ -426,17 +436,14 @@ class QueueTree:
             del siblings[node.name]
             for index in range(len(node.share)):
                 node.give(index, 0)
-        self._dirty.add(node.parent)
+        self.dirty.add(node.parent)
 
     # --- shares ---
 
     def settle(self) -> None:
-        """Bring shares up to date."""
-        if self._asking:
-            self._count_requests()
-        if not self._dirty:
-            return
-        dirty, self._dirty = self._dirty, set()
+        """Bring shares up to date, where anything is `asking` or `dirty`."""
+        self._count_requests()
+        dirty, self.dirty = self.dirty, set()
         if None in dirty:
             dirty |= self._divide(self._top.values(), self.total)
         levels: dict[int, set[QueueNode]] = {}

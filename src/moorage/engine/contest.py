@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
+from moorage.core.membership import GangKey
 from moorage.core.queueorder import Precedence, precedence
 from moorage.core.queuetree import Amounts, QueueNode
-from moorage.engine.unittree import Item
 
 
 class _Competing(Protocol):
     @property
     def leaf(self) -> QueueNode: ...
 
+    @property
+    def gang(self) -> GangKey | None: ...
+
 
 J = TypeVar("J", bound=_Competing)
 
 
 class Contest(Generic[J]):
-    """Jobs by leaf. Other units that wait have their part in the order: `heads` has the first one of each leaf."""
+    """Jobs by leaf. Others that wait have no part in it: they would hold a place that they cannot take."""
 
     def __init__(
         self,
         jobs: Iterable[J],
         total: Sequence[int],
-        heads: Mapping[QueueNode, Item],
         key: Callable[[J], tuple[Any, ...]],
         need: Callable[[J], Amounts],
     ) -> None:
         """`total` is what the cluster has, `key` the place of a job in its leaf, `need` what its next pods request."""
-        self._total, self._heads, self._key, self._need = total, heads, key, need
+        self._total, self._key, self._need = total, key, need
         self._numbers = count()
         self._leaves: dict[QueueNode, list[tuple[tuple[Any, ...], int, J]]] = {}
         self._below: dict[QueueNode | None, dict[QueueNode, None]] = {}
@@ -56,9 +58,11 @@ class Contest(Generic[J]):
 
     def done(self, job: J, successor: J | None = None) -> None:
         """The first job is out, or competes on as `successor`; what its queue has may be another amount now."""
-        leaf = job.leaf
-        heapq.heappop(self._leaves[leaf])
+        leaf, jobs = job.leaf, self._leaves[job.leaf]
+        heapq.heappop(jobs)
         self._changed(leaf)
+        if job.gang is not None:  # others of the gang may have another place by that
+            jobs[:] = sorted((self._key(each) if each.gang == job.gang else key, n, each) for key, n, each in jobs)
         if successor is not None:
             self._add(successor)
         elif not self._leaves[leaf]:
@@ -90,11 +94,7 @@ class Contest(Generic[J]):
     def _place(self, node: QueueNode) -> tuple[Precedence, Amounts, QueueNode]:
         found = self._places.get(node)
         if found is None:
-            need, leaf = (self._leaf_need(node), node) if node in self._leaves else self._best(node)[1:]
+            jobs = self._leaves.get(node)
+            need, leaf = (self._need(jobs[0][2]), node) if jobs else self._best(node)[1:]
             found = self._places[node] = precedence(node, need, self._total), need, leaf
         return found
-
-    def _leaf_need(self, leaf: QueueNode) -> Amounts:
-        """What the first unit of a leaf needs: the first job, or one that waits and comes before it."""
-        (key, _, job), head = self._leaves[leaf][0], self._heads.get(leaf)
-        return head.need if head is not None and head.key < key else self._need(job)

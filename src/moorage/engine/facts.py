@@ -257,7 +257,20 @@ REBUILT: Mapping[type, frozenset[str]] = {
         ]
     ),
     Sides: frozenset(["_state", "terms", "runners", "fallback", "_covered", "_selected"]),
-    Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
+    Sharing: frozenset(
+        [
+            "_context",
+            "_state",
+            "_ledger",
+            "_sort",
+            "_plugins",
+            "_fallback",
+            "_units",
+            "_builds",
+            "waits",
+            "leaves",
+        ]
+    ),
     MakingRoom: frozenset(
         [
             "_context",

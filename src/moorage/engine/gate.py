@@ -50,8 +50,10 @@ class UnitGates:
 
     def of(self, unit: Unit, now: float) -> str | None:
         """Everything that may keep it from being tried."""
-        if self._context.queue.shared is not None and (held := self._queue(unit, now)) is not None:
-            return held
+        sharing = self._context.sharing if self._context.queue.shared is not None else None
+        if sharing is not None and (held := sharing.gate(unit)) is not None:
+            self._notices.later(unit, held[1], now)
+            return held[0]
         if unit.gang is not None:
             return self._gangs.gate(unit, now) or self.plan(unit, now)
         pod = unit.pod
@@ -72,11 +74,3 @@ class UnitGates:
             return None
         self._notices.later(unit, planning.refusal(unit), now)
         return planning.name
-
-    def _queue(self, unit: Unit, now: float) -> str | None:
-        """The queue that it names."""
-        held = None if self._context.sharing is None else self._context.sharing.gate(unit)
-        if held is None:
-            return None
-        self._notices.later(unit, held[1], now)
-        return held[0]

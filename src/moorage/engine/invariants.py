@@ -12,7 +12,8 @@ from moorage.core.invariants import check, check_invariants
 from moorage.core.pods import Pod
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.engine import Engine
-from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, PERMIT, PRE_BIND, READY, TRYING
+from moorage.engine.lifecycle import ACTIVE, BINDING, ON_ITS_WAY, PERMIT, PRE_BIND, READY, TRYING
+from moorage.engine.makingroom import SUCCESSOR
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.units import Place, QueuedPod
 
@@ -82,6 +83,8 @@ def _check_nominations(engine: Engine) -> None:
             if engine.runner_of(pod) is None:
                 check(engine.state.record(pod.uid) is None, f"{pod.key}: nominated to {node}, but stands on a node")
                 continue
+            if pod.uid.startswith(SUCCESSOR):
+                continue  # a place that is kept for one that comes back
             entry = engine.queue.get(pod.uid)
             check(entry is not None, f"{pod.key}: nominated to {node}, but not in the queue")
             if entry is not None and entry.place is Place.IN_FLIGHT:
@@ -122,6 +125,8 @@ def check_queue(queue: SchedulingQueue) -> None:
     units = [*(entry.unit for entry in queue.entries() if entry.unit.gang is None), *queue._gangs.values()]
     listed = _listed(queue)
     for unit in units:
+        if unit.state is ACTIVE and queue.shared is not None and queue.shared.governs(unit.pod):
+            continue  # sorted in when it is asked for
         found = {place: listed[unit.uid, place] for place in Place if listed[unit.uid, place]}
         want = {} if unit.place is Place.IN_FLIGHT else {unit.place: 1}
         check(found == want, f"{unit.uid} is {unit.place}, listed in {found}")
@@ -134,7 +139,7 @@ def check_queue(queue: SchedulingQueue) -> None:
 def _listed(queue: SchedulingQueue) -> Counter[tuple[str, Place]]:
     """How often each unit is listed where, without stale items."""
     listed: Counter[tuple[str, Place]] = Counter()
-    for active in (queue._active, *queue.pacing._aside.values()):
+    for active in (queue._active, queue._postponed, *queue.pacing._aside.values()):
         for _, ticket, unit in active:
             listed[unit.uid, Place.ACTIVE] += unit.ticket == ticket
     for heap in (queue._backing_off, queue._after_error):

@@ -16,8 +16,9 @@ from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.lifecycle import BACKOFF, BINDING, READY
+from moorage.engine.refusals import Kind
 from moorage.engine.roomparts import Order
-from moorage.engine.sharedroom import Kind, RoomRound
+from moorage.engine.settling import make_room
 from moorage.engine.sharing import Sharing
 from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.turn import Turn
@@ -26,6 +27,8 @@ from moorage.framework.contract import QueueSortPlugin, SharesQueues
 
 _EXPECTED_S = 60.0
 """How long an evicted pod counts as asking for what it had: its controller usually replaces it sooner."""
+SUCCESSOR = "successor:"
+"""How the uids of pods begin that are expected back, and for which places are kept."""
 _PATIENCE_S = 1.0
 """How long a round waits for binds that are in flight."""
 
@@ -114,9 +117,7 @@ class MakingRoom:
         for uid, evicted in self.expected.items():
             record = self._state.record(uid)
             if not evicted.successor:
-                queues.wait(evicted.pod)  # so that one counts that is gone already
-                queues.expect(uid, value=True)
-                queues.unwait(uid)
+                queues.expect(evicted.pod, value=True)
             elif record is not None:
                 queues.stand(record.pod, leaving=True)
 
@@ -139,7 +140,7 @@ class MakingRoom:
         """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
         if self._sharing is None or unit is None or not self._sharing.governs(pod):
             return None
-        orders = RoomRound(self._context, self._sharing, now, set()).make([unit])
+        _, orders = make_room(self._context, self._sharing, now, set(), [unit])
         self._sharing.renew()
         for order in orders:
             if pod.uid in order.nodes:
@@ -158,14 +159,15 @@ class MakingRoom:
         if not same:
             self._hopeless.clear()
         self._waits_s = None
-        room = RoomRound(self._context, self._sharing, turn.now, self._hopeless)
-        orders = room.make(units)
+        room, orders = make_room(self._context, self._sharing, turn.now, self._hopeless, units)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
         self._spared = room.spared
         self.unfinished = room.cut
-        for order in orders:
-            if not self._held_back(order, turn.now):
-                self._carry_out(order, turn)
+        done = [order for order in orders if not self._held_back(order, turn.now)]
+        for order in done:
+            self._carry_out(order, turn)
+        if room.cut and not done:  # otherwise the next call would do the same, and so on for ever
+            self._hopeless |= room.vain
         self._sharing.renew()
         if self._again_s < inf:
             self._context.set_alarm(self._again_s, units[0])
@@ -276,9 +278,9 @@ class MakingRoom:
         """A pod is evicted; one that only moves gets a place on another node kept for its successor."""
         evicted = Evicted(owner_of(pod), pod, now + _EXPECTED_S)
         if node is None:
-            self._state.queues.expect(pod.uid, value=True)
+            self._state.queues.expect(pod, value=True)
         else:
-            evicted = evicted._replace(successor=f"successor:{pod.uid}")
+            evicted = evicted._replace(successor=SUCCESSOR + pod.uid)
             self._state.queues.stand(pod, leaving=True)
             self._state.nominations.set(replace(as_pending(pod), uid=evicted.successor), node)
         self.expected[pod.uid] = evicted
@@ -300,13 +302,13 @@ class MakingRoom:
         """An eviction failed."""
         if uid in self.expected:
             self._unexpect(uid)
-            record = self._state.record(uid)
-            if record is not None:
-                self._state.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
+        record = self._state.record(uid)  # of one that was moved, even if its successor is here already
+        if record is not None and self._state.queues.active:
+            self._state.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
 
     def _unexpect(self, uid: str) -> None:
         evicted = self.expected.pop(uid)
-        self._state.queues.expect(uid, value=False)
+        self._state.queues.expect(evicted.pod, value=False)
         if evicted.successor:
             self._context.end_nomination(evicted.successor)
 

@@ -154,7 +154,7 @@ class SchedulingQueue:
         if entry is not None and entry.unit.gang != gang and entry.state in WAITING:
             self.remove(pod.uid, now)
             entry = None
-        if self.shared is not None:
+        if self.shared is not None and not pod.gates:
             self.shared.waits(pod)
         if entry is None:
             return self._add(pod, now) if gang is None else self._add_member(pod, gang, now)
@@ -531,8 +531,8 @@ class SchedulingQueue:
             item = heappop(active) if shared is None else self._next_of_both(shared)
             if item is None:
                 return None
-            _, ticket, unit = item
-            if unit.ticket != ticket:
+            unit: Unit = item[2]
+            if unit.ticket != item[1]:
                 continue
             if pacing.untouched > 0:
                 pacing.untouched -= 1
@@ -540,10 +540,10 @@ class SchedulingQueue:
             namespace = unit.pod.template.namespace
             if not pacing.holds_back(namespace, now):
                 return unit
-            pacing.set_aside(namespace, item)
+            pacing.set_aside(namespace, (item[0], item[1], unit))
         return None
 
-    def _next_of_both(self, shared: SharedOrder) -> tuple[tuple[Any, ...], int, Unit] | None:
+    def _next_of_both(self, shared: SharedOrder) -> tuple[Any, ...] | None:
         """The next unit with queues and without: by priority, then age."""
         active = self._active
         while active and active[0][2].ticket != active[0][1]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.state import ClusterState, PodRecord
@@ -17,6 +18,7 @@ class Order(NamedTuple):
     """What is to be done for a unit."""
 
     unit: Unit
+    leaf: QueueNode
     nodes: dict[str, str]
     """Pod -> its node."""
     victims: list[str]
@@ -46,6 +48,11 @@ class Claimant(NamedTuple):
     preemptible: bool
     priority: int
 
+    @property
+    def gang(self) -> GangKey | None:
+        """The gang that it is."""
+        return self.unit.gang
+
 
 class Returning:
     """A victim that is to be placed again."""
@@ -55,6 +62,11 @@ class Returning:
         self.leaf = job.leaf
         gone = {record.pod.uid for record in records}
         self.records = [record for record in job.records if record.pod.uid in gone]
+
+    @property
+    def gang(self) -> GangKey | None:
+        """The gang that it belongs to."""
+        return self.job.pod.template.gang
 
     def next_records(self) -> list[PodRecord]:
         """As many as it lacks to its minimum, else one."""

@@ -21,14 +21,14 @@ class SharedOrder(Protocol):
     def peek(self) -> tuple[Any, ...] | None:
         """The key of the unit that comes next among them."""
 
-    def pop(self) -> tuple[tuple[Any, ...], int, Unit] | None:
-        """Take that out."""
+    def pop(self) -> tuple[Any, ...] | None:
+        """Take that out: its key, its ticket, the unit, and what is of no concern here."""
 
     def renew(self, pods: Iterable[Pod]) -> None:
         """Sort active units again; these are all pods that wait."""
 
     def waits(self, pod: Pod) -> None:
-        """A pod waits, or was changed while it does."""
+        """A pod without gates waits, or was changed while it does."""
 
     def leaves(self, uid: str) -> None:
         """A pod waits no more."""

@@ -23,8 +23,10 @@ from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
 from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
+from moorage.engine.departures import RoundDepartures
 from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
+from moorage.engine.refusals import Kind, Refusals, kind_of_claimant
 from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning, enough_free, frees_enough
 from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.sharedjobs import (
@@ -40,7 +42,6 @@ from moorage.engine.sharedjobs import (
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
-from moorage.engine.unittree import Item, earlier
 from moorage.engine.victimbudgets import VictimBudgets
 from moorage.framework.gang_capacity import kind_of
 
@@ -58,16 +59,26 @@ _MOST_ANEW = 256
 Held = Mapping[QueueNode, Sequence[int]]
 Allowed = Callable[[Claimant, list[VictimUnit], Held], bool]
 """Whether a claimant may cost others so much; with what queues held before, where that is not what they hold now."""
-Kind = tuple[object, ...]
-"""Units of one leaf with equal pods: what helps one of them helps all, in their order."""
 
 
 class RoomRound:
     """One round of making room."""
 
-    def __init__(self, context: EngineContext, sharing: Sharing, now: float, hopeless: set[tuple[str, Kind]]) -> None:
+    def __init__(
+        self,
+        context: EngineContext,
+        sharing: Sharing,
+        now: float,
+        hopeless: set[tuple[str, Kind]],
+        refusals: Refusals,
+    ) -> None:
+        self._refusals = refusals
+        self.undone = False
+        """Whether the next round would take back what this one gives; then the refusals say so."""
         self._hopeless = hopeless
         """What has been tried in vain, and for whom, in the state that the round starts with; grows with the round."""
+        self.vain: set[tuple[str, Kind]] = set()
+        """What had been tried when something first helped, and what that was: hopeless, too, if nothing comes of it."""
         self.cut = False
         """Whether the round was told to end before everything had been tried."""
         self._tried = False
@@ -82,14 +93,12 @@ class RoomRound:
         self._budgets = VictimBudgets(context.state)
         self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
+        self._given: list[Claimant] = []
+        """Units that got room in the round before the one that is foreseen."""
         self._promised: set[str] = set()
         """Pods that were promised a node before."""
-        self._homes: dict[str, PodRecord] = {}
-        """Pods that were on nodes before, and had to leave them."""
-        self._blame: dict[str, tuple[Unit, str]] = {}
-        """For whom, and why."""
-        self._heads: dict[QueueNode, Item] = {}
-        """Leaf -> the first of its units that wait."""
+        self._departures = RoundDepartures(context.state, self._trial)
+        """Pods that had to leave their nodes."""
         self.ripe_s = inf
         """When the first pod has run for long enough that was spared because it has not."""
         self.spared: set[str] = set()
@@ -99,15 +108,55 @@ class RoomRound:
         self._pool: VictimPool | None = None
         """What may be taken, from the first search on."""
 
-    def make(self, units: Iterable[Unit]) -> list[Order]:
-        """What can be done for these units; the state is as before."""
-        waiting = self._suited(units)
+    def make(self, units: Iterable[Unit], looks: int) -> list[Order]:
+        """What can be done for these units; so many looks at what the next round would do. The state is as before."""
+        units = self._suited(units)
         with self._state.statement():
             self._look_ahead()
-            for step in (self._promise, self._consolidate, self._reclaim, self._preempt):
-                waiting = self._serve(waiting, step)
-            self._place_anew(waiting)
-            return self._result()
+            self._pass(units)
+            while looks and self._departures.leaving() and not self.cut and self._foresee(units):
+                looks -= 1
+            return self._departures.orders(self._served, lambda pod: self._sharing.member(pod).leaf)
+
+    def _pass(self, waiting: list[Unit]) -> None:
+        for step in (self._promise, self._consolidate, self._reclaim, self._preempt):
+            waiting = self._serve(waiting, step)
+        self._place_anew(waiting)
+        self._departures.go_home()
+
+    def _foresee(self, units: Sequence[Unit]) -> bool:
+        """Play the next round. Units that lose their room in it get none; if some only move, they go there at once.
+
+        Returns whether they do, so that the round after the next one has to be looked at.
+        """
+        given, departures, hopeless = self._standing(), self._departures, self._hopeless
+        before = {entry.pod.uid: departures.node_of(entry.pod.uid) for each in given for entry in each.entries}
+        self._served, self._departures, self._hopeless = [], RoundDepartures(self._state, self._trial), set()
+        self._given, self._pool = given, None
+        with self._state.statement() as what_if:
+            self._pass([unit for unit in units if self._sharing.next_pods(unit)])
+            left = {uid: node for uid in before if (node := departures.node_of(uid))}
+            moves = len(left) == len(before) and left != before and not self.cut
+            if moves:
+                what_if.commit()
+                departures.add(self._departures, before)
+        kept = [each for each in given if all(entry.pod.uid in left for entry in each.entries)]
+        self._departures, self._hopeless, self._given = departures, hopeless, []
+        self._served = [*given, *self._served] if moves else given
+        self.undone = not self.cut and self._refusals.learn(given, kept)
+        return moves
+
+    def _refused(self, claimant: Claimant) -> bool:
+        """Whether as many units like this one have got room as would keep it."""
+        kind = kind_of_claimant(claimant)
+        most = self._refusals.most(kind)
+        return most is not None and sum(kind_of_claimant(each) == kind for each in self._standing()) >= most
+
+    def _standing(self) -> list[Claimant]:
+        """Units that got room and still have it."""
+        node_of = self._departures.node_of
+        served = (*self._given, *self._served)
+        return [each for each in served if all(node_of(entry.pod.uid) for entry in each.entries)]
 
     def _suited(self, units: Iterable[Unit]) -> list[Unit]:
         """Units whose next pods some node could hold. The others take no part, and do not stand for their queues: these
@@ -117,54 +166,12 @@ class RoomRound:
         found = []
         for unit in units:
             pods = {kind_of(entry.pod): entry.pod for entry in self._sharing.next_pods(unit)}
-            for kind in pods.keys() - suits.keys():
-                suits[kind] = self._trial.could_fit(pods[kind])
+            for kind, pod in pods.items():
+                if kind not in suits:  # no difference of keys: that looks at all kinds for every unit
+                    suits[kind] = self._trial.could_fit(pod)
             if pods and all(suits[kind] for kind in pods):
                 found.append(unit)
         return found
-
-    def _result(self) -> list[Order]:
-        """Who has to go for whom, now that everything has its place; what could have stayed stays."""
-        orders: dict[str, Order] = {}
-        for claimant in self._served:
-            nodes = {uid: node for entry in claimant.entries if (node := self._node_of(uid := entry.pod.uid))}
-            if nodes:
-                known = orders.setdefault(claimant.unit.uid, Order(claimant.unit, {}, [], {}, []))
-                known.nodes.update(nodes)
-        for uid in self._leaving():
-            unit, why = self._blame[uid]
-            order = orders.get(unit.uid) or next(iter(orders.values()), None)
-            if order is not None:
-                order.victims.append(uid)
-                order.why.append(why)
-                if self._node_of(uid):
-                    order.moves[uid] = self._node_of(uid)
-        return list(orders.values())
-
-    def _leaving(self) -> list[str]:
-        """Pods that have to leave their nodes: of a job all that do, or none if all of them could stay."""
-        jobs: dict[object, list[PodRecord]] = {}
-        for home in self._homes.values():
-            if self._node_of(home.pod.uid) != home.node:
-                jobs.setdefault(home.pod.template.gang or home.pod.uid, []).append(home)
-        return [home.pod.uid for homes in jobs.values() if not self._stay(homes) for home in homes]
-
-    def _stay(self, homes: Sequence[PodRecord]) -> bool:
-        """Whether these pods can stay where they are after all."""
-        state = self._state
-        with state.statement() as what_if:
-            for home in homes:
-                row = state.row_of(home.node)
-                state.remove_pod(home.pod.uid)
-                self._expect(home.pod.uid, value=False)
-                if row is None or self._trial.put(as_pending(home.pod), row) is None:
-                    return False
-            what_if.commit()
-        return True
-
-    def _node_of(self, uid: str) -> str:
-        record = self._state.record(uid)
-        return "" if record is None else record.node
 
     def _look_ahead(self) -> None:
         """The state once everything that leaves is gone and nominated pods are where they are promised to be."""
@@ -183,16 +190,21 @@ class RoomRound:
 
     def _serve(self, units: Iterable[Unit], step: Callable[[Claimant], bool]) -> list[Unit]:
         """Try one way for all units in their order; those that are still without a node."""
+        if self._tried and self.cut:
+            return list(units)
         order, left = self._sharing.order(units), list[Unit]()
-        passed: dict[QueueNode, Item] = {}
         turns: Counter[str] = Counter()
         while (item := order.pop()) is not None:
+            if self._tried and self.cut:
+                left.append(item.unit)
+                continue
             claimant = self._claimant(item.unit, item.need)
-            what = step.__name__, self._kind(claimant)
-            if claimant.entries and what not in self._hopeless and not (self._tried and self._ends()):
+            what = step.__name__, kind_of_claimant(claimant)
+            open_ = claimant.entries and what not in self._hopeless and not self._refused(claimant)
+            if open_ and not (self._tried and self._ends()):
                 self._tried = True
-                self._heads = earlier(order.heads(), passed)
                 if step(claimant):
+                    self.vain = self.vain or {*self._hopeless, what}
                     self._hopeless.clear()
                     turns[item.unit.uid] += 1
                     more = bool(self._sharing.next_pods(item.unit))  # each competes with all others
@@ -204,16 +216,11 @@ class RoomRound:
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
             left.append(item.unit)
-            passed = earlier(passed, {claimant.leaf: item})
         return left
 
     def _ends(self) -> bool:
         self.cut = self._context.stopped() or self.cut
         return self.cut
-
-    @staticmethod
-    def _kind(claimant: Claimant) -> Kind:
-        return claimant.leaf, *(kind_of(entry.pod) for entry in claimant.entries)
 
     def _place_anew(self, waiting: Iterable[Unit]) -> None:
         """Place all that has got room or has lost it once more, in the order of queues, with the others that wait.
@@ -221,14 +228,14 @@ class RoomRound:
         Room that is made may go to another unit than the one that made it, and what would be taken back in the next
         round is not taken at all.
         """
-        if all(map(self._node_of, self._homes)):
+        away = self._departures.away()
+        if not away:
             return
         state, units = self._state, {each.unit.uid: each.unit for each in self._served}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
             state.remove_pod(uid)
-        away = [home for uid, home in self._homes.items() if not self._node_of(uid)]
         jobs: list[Claimant | Returning] = [Returning(*each) for each in self._jobs_of(away)]
-        self._served, self._heads = [], {}
+        self._served = []
         order = self._sharing.order(waiting)
         units |= {item.unit.uid: item.unit for item in islice(iter(order.pop, None), _MOST_ANEW) if item is not None}
         jobs += [self._claimant(unit, self._sharing.item(unit).need) for unit in units.values()]
@@ -237,14 +244,14 @@ class RoomRound:
         while (job := contest.first()) is not None:
             if isinstance(job, Returning):
                 contest.done(job, job if self._return(job, nodes, home_first=True) and job.records else None)
-            elif not job.entries or not self._promise(job):
-                contest.discard(job.leaf, partial(self._differs, self._kind(job)))  # room only gets less
+            elif not job.entries or self._refused(job) or not self._promise(job):
+                contest.discard(job.leaf, partial(self._differs, kind_of_claimant(job)))  # room only gets less
             else:
                 left = self._sharing.next_pods(job.unit)
                 contest.done(job, self._claimant(job.unit, self._sharing.item(job.unit).need) if left else None)
 
     def _differs(self, kind: Kind, job: Claimant | Returning) -> bool:
-        return isinstance(job, Returning) or self._kind(job) != kind
+        return isinstance(job, Returning) or kind_of_claimant(job) != kind
 
     def _jobs_of(self, away: Iterable[PodRecord]) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
         """The jobs that lost pods, and these."""
@@ -336,7 +343,7 @@ class RoomRound:
             return jobs
         found = []
         for each in jobs:
-            ripe_s = least_s + min(map(self._since_s, each.job.records))
+            ripe_s = least_s + min(running_since_s(record.pod, self._now) for record in each.job.records)
             if ripe_s <= self._now:
                 found.append(each)
                 continue
@@ -345,13 +352,12 @@ class RoomRound:
                 found.append(self._victims().stand(surplus))
         return sorted(found, key=lambda each: each.key)
 
-    def _since_s(self, record: PodRecord) -> float:
-        return running_since_s(record.pod, self._now)
-
     # --- the search ---
 
     def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
         """Victims for the pods: such that no budget is violated, if there are any; else others, if there may be."""
+        if self._served and (plan := self._try(claimant, [], _always)) is not None:
+            return plan  # others have left enough
         self._budgets.guards = len(self._budgets) > 0
         plan = self._find(claimant, victims, check)
         if plan is None and self._budgets.guards and self._sharing.terms(claimant.unit.pod).pdb_policy != STRICT:
@@ -448,8 +454,8 @@ class RoomRound:
 
     def _could_hold(self, pod: Pod, node: str, units: Sequence[VictimUnit]) -> bool:
         """Whether a try is worth it: the pod may fit on the node once these are gone, or into a limit of its queues."""
-        member, need, _ = self._ledger.about(pod)
-        short = None if member.leaf is None else shortage(member.leaf, need, preemptible=True)
+        demand = self._ledger.about(pod).demand
+        short = None if demand.leaf is None else shortage(demand.leaf, demand.amounts, preemptible=True)
         if short is not None and any(short[0] in unit.job.leaf.path for unit in units):
             return True  # and then start on any node
         return frees_enough(self._state, pod, node, units)
@@ -471,7 +477,7 @@ class RoomRound:
 
     def _clear(self, records: Iterable[PodRecord]) -> None:
         for record in records:
-            self._expect(record.pod.uid, value=True)
+            self._departures.expect(record.pod, value=True)
             self._state.remove_pod(record.pod.uid)
 
     def _lost(self, units: Sequence[VictimUnit], nodes: Mapping[str, str]) -> list[VictimUnit]:
@@ -507,12 +513,6 @@ class RoomRound:
             return None
         return ClaimPlan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
 
-    def _expect(self, uid: str, *, value: bool) -> None:
-        """Whether a pod counts as evicted and expected back, as long as the what-if lasts."""
-        before = self._ledger.expect(uid, value=value)
-        if before is not value:
-            self._state.undo.note(lambda: self._ledger.expect(uid, value=before))
-
     def _place_all(self, part: Claimant, victims: Sequence[VictimUnit]) -> dict[str, str] | None:
         """Pod -> node of the unit's pods and of victims that found a place; None if the unit does not fit."""
         nodes: dict[str, str] = {}
@@ -535,14 +535,14 @@ class RoomRound:
         return nodes if self._placing.may_start([entry.pod for entry in part.entries]) else None
 
     def _contest(self, jobs: Iterable[Claimant | Returning]) -> Contest[Claimant | Returning]:
-        return Contest(jobs, self._ledger.tree.total, self._heads, self._key, self._need)
+        return Contest(jobs, self._ledger.tree.total, self._key, self._need)
 
     def _return(self, job: Returning, nodes: dict[str, str], *, home_first: bool) -> bool:
         """Place the next pods of a victim again, all or none."""
         records = job.next_records()
         with self._state.statement() as what_if:
             for record in records:
-                self._expect(record.pod.uid, value=False)
+                self._departures.expect(record.pod, value=False)
             found = self._placing.place_again(records, home_first=home_first)
             if found is None:
                 return False
@@ -570,12 +570,8 @@ class RoomRound:
             record = self._state.record(uid)
             if record is None:
                 continue
-            self._blame[uid] = claimant.unit, why
-            if uid not in own:
-                if uid not in self._homes:
-                    self._homes[uid] = record
-                    self._budgets.goes(record.pod)
-                self._expect(uid, value=True)
+            if self._departures.note(record, claimant.unit, why, stood=uid not in own):
+                self._budgets.goes(record.pod)
             self._state.remove_pod(uid)
             if uid in plan.moves:
                 self._settle(as_pending(record.pod), plan.moves[uid])
@@ -591,7 +587,7 @@ class RoomRound:
     def _settle(self, pod: Pod, node: str) -> None:
         row = self._state.row_of(node)
         if row is not None:
-            self._expect(pod.uid, value=False)
+            self._departures.expect(pod, value=False)
             self._state.assume(pod, row)
 
 

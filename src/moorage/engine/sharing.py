@@ -13,9 +13,9 @@ from typing import Any
 from moorage.core.gangs import group_object, lasting, own_priority, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
-from moorage.core.queueledger import Membership, QueueTerms
+from moorage.core.queueledger import HOLDS, Membership, QueueTerms
 from moorage.core.queues import task_order
-from moorage.core.queuetree import Amounts
+from moorage.core.queuetree import Amounts, together
 from moorage.core.queueusage import UsageTerms
 from moorage.engine.context import EngineContext
 from moorage.engine.failures import Failure
@@ -28,6 +28,8 @@ from moorage.framework.status import Code
 _LATER_S = 1e12
 """Added to the age of jobs that have as many members as they need: they come after those that have not."""
 _TRIED = frozenset({UNSCHEDULABLE, BACKOFF})
+_new_item = tuple.__new__
+"""Makes an `Item` without a call of its own function, which takes longer than all the rest."""
 
 
 class Sharing:
@@ -47,6 +49,8 @@ class Sharing:
         self._ledger.use_terms(self._terms_of)
         self._units = UnitTree(self._ledger.tree)
         self._builds = -1
+        self.waits, self.leaves = self._ledger.wait, self._ledger.unwait
+        """A pod waits, or was changed while it does; it waits no more."""
         self.wanting: dict[str, Unit] = {}
         """Units that found no node, and for which room has to be made."""
 
@@ -86,7 +90,7 @@ class Sharing:
     def gate(self, unit: Unit) -> tuple[str, str] | None:
         """The plugin that keeps a unit from being tried and why; None if it may be."""
         evictions = self._state.evictions
-        if unit.gang is None and not (self._ledger.about(unit.pod)[0].problem or evictions.holds(unit.uid)):
+        if unit.gang is None and not (self._ledger.about(unit.pod).demand.problem or evictions.holds(unit.uid)):
             return None
         members = {self.member(entry.pod) for entry in unit.members.values()}
         plugin = self._plugin(unit.pod.template.scheduler_name)
@@ -106,15 +110,17 @@ class Sharing:
     def takes(self, unit: Unit) -> bool:
         """Add an active unit; False if it belongs to no queue."""
         pod = unit.pod
-        member, need, holds = self._ledger.about(pod)
-        if member.leaf is None:
+        entry = self._ledger.about(pod)
+        leaf = entry.demand.leaf
+        if leaf is None:
             return False
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
             if unit.gang is None:
-                item = Item(self._key(pod, pod.created_s), unit.ticket, unit, () if holds else need)
+                need = () if entry.counted & HOLDS else entry.demand.amounts
+                item = _new_item(Item, (self.key(pod, pod.created_s), unit.ticket, unit, need))
             else:
                 item = self.item(unit)
-            self._units.push(member.leaf, item)
+            self._units.push(leaf, item)
         return True
 
     def peek(self) -> tuple[Any, ...] | None:
@@ -122,19 +128,12 @@ class Sharing:
         item = self._fresh().peek()
         return None if item is None else item.key
 
-    def pop(self) -> tuple[tuple[Any, ...], int, Unit] | None:
+    def pop(self) -> Item | None:
         """Take out the unit that comes next."""
-        item = self._fresh().pop()
-        return None if item is None else item[:3]
-
-    def waits(self, pod: Pod) -> None:
-        """A pod waits, or was changed while it does."""
-        if not pod.gates:
-            self._ledger.wait(pod)
-
-    def leaves(self, uid: str) -> None:
-        """A pod waits no more."""
-        self._ledger.unwait(uid)
+        tree, units = self._ledger.settle(self._state), self._units
+        if tree is not units.tree or tree.builds != self._builds or tree.reshaped:
+            units = self._fresh()
+        return units.pop()
 
     def _fresh(self) -> UnitTree:
         """The units, with shares as they are now."""
@@ -162,7 +161,8 @@ class Sharing:
         """Sort active units again; these pods wait."""
         self._builds = -1
         for pod in pods:
-            self.waits(pod)
+            if not pod.gates:
+                self.waits(pod)
 
     def order(self, units: Iterable[Unit]) -> UnitTree:
         """Other units in the same order."""
@@ -179,7 +179,7 @@ class Sharing:
         pod, counts = unit.pod, self._ledger.counts
         if unit.gang is None:
             need = () if counts(pod.uid) else self._ledger.amounts(pod.requests)
-            return Item(self._key(pod, pod.created_s), unit.ticket, unit, need)
+            return Item(self.key(pod, pod.created_s), unit.ticket, unit, need)
         need = self.need([entry.pod for entry in self.next_pods(unit) if not counts(entry.pod.uid)])
         return Item(self.gang_key(unit.gang, pod), unit.ticket, unit, need)
 
@@ -200,11 +200,14 @@ class Sharing:
         """The place of the job of a running pod in its leaf; of a gang as if so many members ran."""
         if pod.template.gang is not None:
             return self.gang_key(pod.template.gang, pod, active)
-        return self._key(pod, pod.created_s + _LATER_S * (active != 0))
+        return self.key(pod, pod.created_s + _LATER_S * (active != 0))
 
-    def _key(self, pod: Pod, since_s: float) -> tuple[Any, ...]:
-        """No two units have the same: a gang may have the name of a pod, or of a gang that is declared otherwise."""
-        return *self._sort.queue_key(pod, since_s), pod.template.namespace, pod.name, pod.uid
+    def key(self, pod: Pod, since_s: float) -> tuple[Any, ...]:
+        """The place in its leaf of a pod that has waited since then.
+
+        No two units have the same: a gang may have the name of a pod, or of a gang that is declared otherwise.
+        """
+        return self._sort.queue_key(pod, since_s) + (pod.template.namespace, pod.name, pod.uid)  # noqa: RUF005 - faster
 
     def next_pods(self, unit: Unit) -> list[QueuedPod]:
         """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one; none if it
@@ -229,11 +232,7 @@ class Sharing:
         found = [self._ledger.amounts(pod.requests) for pod in pods]
         if len(found) == 1:
             return found[0]
-        total: dict[int, int] = {}
-        for amounts in found:
-            for index, amount in amounts:
-                total[index] = total.get(index, 0) + amount
-        return tuple(sorted(total.items()))
+        return together(found)
 
     # --- units without a node ---
 

@@ -140,6 +140,11 @@ class Trial:
         self.refusal: Status | None = None
         """What Reserve said when it refused a single pod for the last time."""
 
+    @property
+    def context(self) -> EngineContext:
+        """The engine's parts."""
+        return self._context
+
     # --- a pod ---
 
     def cycle(self, pod: Pod) -> Cycle:

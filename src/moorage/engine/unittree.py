@@ -6,11 +6,12 @@ decision only the places of the queues on its path are computed again, and those
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush, heapreplace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from moorage.core.queueorder import Precedence, precedence
+from moorage.core.queueorder import Precedence, precedence, stand_in
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.engine.units import Unit
 
@@ -31,14 +32,12 @@ class Item(NamedTuple):
 
 
 _KEY: Final = itemgetter(0)
-_NEED: Final = 3
-"""Where an item has it."""
 
 
 class _Place:
     """A queue that has units, or had."""
 
-    __slots__ = ("below", "entry", "first", "late", "line", "most", "node", "parent")
+    __slots__ = ("below", "entry", "first", "fresh", "late", "line", "most", "node", "outdated", "parent")
 
     def __init__(self, node: QueueNode | None, parent: _Place | None) -> None:
         self.node = node
@@ -47,22 +46,32 @@ class _Place:
         """Its units if it is a leaf, the last one first; some are outdated."""
         self.late: list[Item] = []
         """A heap of those that came since the line was sorted."""
+        self.fresh: list[Item] = []
+        """Those that came since the first unit was last looked at."""
         self.below: list[_Entry] = []
         """A heap of the queues below it that have units; some entries are outdated."""
+        self.outdated = 0
+        """How many of them are."""
         self.first: Item | None = None
         """The first of its units if it is a leaf, as of when that was last looked at."""
         self.entry: _Entry | None = None
         """What stands for it in the heap of its parent; None while it has no unit."""
         self.most = _FEW
-        """How many items a heap may have before outdated ones are dropped."""
+        """How many units may come before all are sorted, and outdated ones dropped."""
+
+    def above(self) -> Iterator[_Place]:
+        """It and all above it."""
+        place: _Place | None = self
+        while place is not None:
+            yield place
+            place = place.parent
 
     def head(self) -> Item | None:
-        """The first unit of a leaf. The line takes in those that came late once they are as many as it has."""
-        line, late = self.line, self.late
-        if late and len(late) >= len(line):
-            line = self.sort()
+        """The first unit of a leaf."""
+        line = self.sort() if self.fresh else self.line
         while line and line[-1][1] != line[-1][2].ticket:
             line.pop()
+        late = self.late
         if not late:
             return line[-1] if line else None
         while late and late[0][1] != late[0][2].ticket:
@@ -72,12 +81,19 @@ class _Place:
         return line[-1] if line else late[0] if late else None
 
     def sort(self) -> list[Item]:
-        """Sort all units of a leaf into its line, but for those that are outdated."""
-        items = self.line + self.late
-        self.line = line = [each for each in items if each[1] == each[2].ticket]
-        line.sort(key=_KEY, reverse=True)
-        self.late.clear()
-        self.most = 2 * len(line) + _FEW
+        """Sort in what came. The line takes in what came late, and loses what is outdated, once that is as much as it
+        has: a few units cost little then, and many at once are sorted once.
+        """
+        line, late, fresh = self.line, self.late, self.fresh
+        if len(late) + len(fresh) < len(line):
+            for item in fresh:
+                heappush(late, item)
+        else:
+            self.line = line = [each for each in (*line, *late, *fresh) if each[1] == each[2].ticket]
+            line.sort(key=_KEY, reverse=True)
+            late.clear()
+            self.most = 2 * len(line) + _FEW
+        fresh.clear()
         return line
 
 
@@ -106,11 +122,11 @@ class UnitTree:
     def push(self, leaf: QueueNode, item: Item) -> None:
         """Add a unit."""
         place = self._places.get(leaf) or self._place(leaf)
-        late, first = place.late, place.first
-        heappush(late, item)
-        if first is None or item < first or first.ticket != first.unit.ticket:
+        fresh, first = place.fresh, place.first
+        fresh.append(item)
+        if first is None or item < first or first[1] != first[2].ticket:
             self._changed.add(place)
-        if len(late) > place.most:
+        if len(fresh) > place.most:
             place.sort()
 
     def _place(self, node: QueueNode) -> _Place:
@@ -122,12 +138,12 @@ class UnitTree:
 
     def peek(self) -> Item | None:
         """The unit that comes next."""
-        top = self._top(self._root)
+        top = self._top()
         return None if top is None else top[_FIRST]
 
     def pop(self) -> Item | None:
         """Take out the unit that comes next."""
-        top = self._top(self._root)
+        top = self._top()
         if top is None:
             return None
         self._popped = leaf = top[_LEAF]
@@ -136,13 +152,14 @@ class UnitTree:
 
     def heads(self) -> dict[QueueNode, Item]:
         """Leaf -> its first unit."""
-        self._top(self._root)
+        self._top()
         return {node: place.first for node, place in self._places.items() if place.first and not node.children}
 
     def leader(self, parent: QueueNode | None) -> tuple[QueueNode, Precedence] | None:
         """The first of the queues below one, or of those at the top, and its place."""
+        self._top()
         above = self._root if parent is None else self._places.get(parent)
-        best = None if above is None else self._top(above)
+        best = None if above is None else _best(above)
         node = None if best is None else best[_QUEUE].node
         return None if best is None or node is None else (node, best[:4])
 
@@ -160,11 +177,12 @@ class UnitTree:
             place = self._places.get(node)
             if place is None or place.parent is None:
                 continue
-            place.entry = None
+            _enter(place, place.parent, None)
             self._changed.add(place.parent)
             if node.children:
                 place.line.clear()
                 place.late.clear()
+                place.fresh.clear()
                 place.first = None
             if self.tree.nodes.get(node.name) is node:
                 place.parent = self._root if node.parent is None else self._place(node.parent)
@@ -175,46 +193,41 @@ class UnitTree:
         places = self._places  # queues that are gone have no place any more
         self._changed = {each for each in self._changed if each.node is None or places.get(each.node) is each}
 
-    def _top(self, place: _Place) -> _Entry | None:
-        """The first of the entries below a queue, with all places as they are now."""
+    def _top(self) -> _Entry | None:
+        """The first of all entries, with all places as they are now."""
         leaf, tree = self._popped, self.tree
         if leaf is not None:  # its unit was placed, or was not: most decisions are of this kind
-            moved, self._popped = tree.moved, None
-            if self._changed or tree.touched or len(moved) > 1 or (moved and leaf.node not in moved):
-                self._changed.add(leaf)
-                self._refresh_all()
-            else:
-                moved.clear()
-                self._climb(leaf)
-        elif self._changed or tree.moved or tree.touched:
+            moved, node, self._popped = tree.moved, leaf.node, None
+            moved.discard(node)  # no leaf is the root
+            if not (moved or self._changed or tree.touched):
+                return self._climb(leaf)
+            moved.add(node)  # type: ignore[arg-type]
+            self._changed.add(leaf)
+        if self._changed or tree.moved or tree.touched:
             self._refresh_all()
-        return _best(place)
+        return _best(self._root)
 
-    def _climb(self, leaf: _Place) -> None:
+    def _climb(self, leaf: _Place) -> _Entry | None:
         """Compute the places of a leaf and of all above it again; in one piece, as this is done for every decision."""
-        total = self.tree.total
-        place = first = leaf
-        leaf.first = item = leaf.head()
-        node, parent = leaf.node, leaf.parent
-        while node is not None and parent is not None:
+        total, place, first, parent = self.tree.total, leaf, leaf, leaf.parent
+        line, item = leaf.line, leaf.first
+        if leaf.fresh or leaf.late or not line or (item := line[-1])[1] != item[2].ticket:
+            item = leaf.head()
+        leaf.first = item
+        best: _Entry | None = None
+        while parent is not None:
             heap, known = parent.below, place.entry
-            if item is None:
-                place.entry = None
-            else:
-                rank, with_need, without, tie = precedence(node, item[_NEED], total)
-                place.entry = entry = (rank, with_need, without, tie, place, item, first)
-                if known is not None and heap[0] is known:
-                    heapreplace(heap, entry)
-                else:
-                    _enter(parent, entry)
-            item = None
-            while heap:
-                entry = heap[0]
-                if entry[_QUEUE].entry is entry:
-                    item, first = entry[_FIRST], entry[_LEAF]
-                    break
-                heappop(heap)
-            place, node, parent = parent, parent.node, parent.parent
+            if item is None or known is None or parent.outdated or heap[0] is not known:
+                self._changed.update(leaf.above())  # not as is usual: one by one
+                self._refresh_all()
+                return _best(self._root)
+            node: QueueNode = place.node  # type: ignore[assignment] # only the root, which has no parent, has none
+            place.entry = entry = stand_in(node, item[3], total, place, item, first)
+            heapreplace(heap, entry)
+            best = heap[0]
+            item, first = best[5], best[6]
+            place, parent = parent, parent.parent
+        return best
 
     def _refresh_all(self) -> None:
         tree, places = self.tree, self._places
@@ -238,17 +251,13 @@ class UnitTree:
         parent, known = place.parent, place.entry
         item, leaf = _first_below(place, node)
         if item is None or parent is None:
-            place.entry = None
+            if parent is not None:
+                _enter(place, parent, None)
             return known is not None
         rank = precedence(node, item.need, self.tree.total)
         if known is not None and known[:4] == rank and known[_FIRST] is item:
             return False
-        place.entry = entry = (*rank, place, item, leaf)
-        heap = parent.below
-        if known is not None and heap[0] is known:
-            heapreplace(heap, entry)
-        else:
-            _enter(parent, entry)
+        _enter(place, parent, (*rank, place, item, leaf))
         return True
 
 
@@ -260,15 +269,23 @@ def _best(place: _Place) -> _Entry | None:
         if entry[_QUEUE].entry is entry:
             return entry
         heappop(heap)
+        place.outdated -= 1
     return None
 
 
-def _enter(parent: _Place, entry: _Entry) -> None:
-    heap = parent.below
-    heappush(heap, entry)
-    if len(heap) > parent.most:
+def _enter(place: _Place, parent: _Place, entry: _Entry | None) -> None:
+    """This stands for a queue in the heap of its parent from now on, or nothing does."""
+    heap, known = parent.below, place.entry
+    place.entry = entry
+    if entry is not None and heap and heap[0] is known:
+        heapreplace(heap, entry)
+        return
+    parent.outdated += known is not None
+    if entry is not None:
+        heappush(heap, entry)
+    if 2 * parent.outdated > len(heap) + _FEW:
         heap[:] = sorted(each for each in heap if each[_QUEUE].entry is each)
-        parent.most = 2 * len(heap) + _FEW
+        parent.outdated = 0
 
 
 def _first_below(place: _Place, node: QueueNode) -> tuple[Item | None, _Place]:
@@ -278,11 +295,3 @@ def _first_below(place: _Place, node: QueueNode) -> tuple[Item | None, _Place]:
         return place.first, place
     best = _best(place)
     return (None, place) if best is None else (best[_FIRST], best[_LEAF])
-
-
-def earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:
-    """The first unit of each leaf."""
-    for leaf, item in others.items():
-        if leaf not in heads or item.key < heads[leaf].key:
-            heads[leaf] = item
-    return heads

@@ -147,7 +147,8 @@ class LatePoints(NamedTuple):
     post_bind: tuple[PostBindPlugin, ...]
 
 
-class OpenPoints(NamedTuple):
+@dataclass(slots=True, eq=False)
+class OpenPoints:
     """Plugins that must be asked about a pod, by extension point, in profile order."""
 
     pre_filters: tuple[PreFilterPlugin, ...]
@@ -158,6 +159,8 @@ class OpenPoints(NamedTuple):
     """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers suffice."""
     only_pre_filters: bool
     """Whether all of them are PreFilter; if they have nothing to say, kept answers suffice, too."""
+    attempts: int = 0
+    """How many decisions needed them."""
 
 
 class _Known:
@@ -213,8 +216,6 @@ class ClassTable:
         self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered, int]] = OrderedDict()
         self._dropped_attempts: dict[_Voices, int] = {}
         """Attempts of dropped classes, by the plugins that took part."""
-        self._open_attempts: dict[int, int] = {}
-        """By `id` of the points in `_open_points`, which are never dropped."""
 
     def find(self, cycle: Cycle) -> PodClass:
         """The class of the pod being decided."""
@@ -298,11 +299,6 @@ class ClassTable:
 
     # --- counting ---
 
-    def note_open(self, asked: OpenPoints) -> None:
-        """Count a decision that needed more than kept answers."""
-        counts, key = self._open_attempts, id(asked)
-        counts[key] = counts.get(key, 0) + 1
-
     def evaluations(self) -> Counter[tuple[Point, str]]:
         """How many decisions each plugin took part in, by extension point; kept answers count."""
         found: Counter[tuple[Point, str]] = Counter()
@@ -311,13 +307,12 @@ class ClassTable:
         for each in self._by_signs.values():
             self._count((each.kept.skipped, each.view.scorer_names), each.attempts, found)
         for points in self._open_points.values():
-            times = self._open_attempts.get(id(points), 0)
             for point, plugins in (
                 (Point.PRE_FILTER, points.pre_filters),
                 (Point.FILTER, points.filters),
                 (Point.SCORE, [scorer.plugin for scorer in points.scorers]),
             ):
-                found.update({(point, plugin.name): times for plugin in plugins})
+                found.update({(point, plugin.name): points.attempts for plugin in plugins})
         return found
 
     def _count(self, voices: _Voices, attempts: int, into: Counter[tuple[Point, str]]) -> None:

@@ -142,7 +142,7 @@ class Runner:
                 if not asked.open:
                     return self._best(cycle, view, leading)
                 if asked.only_pre_filters and says_nothing(asked.pre_filters, cycle):
-                    self._classes.note_open(asked)
+                    asked.attempts += 1
                     return self._best(cycle, view, leading)
         return self._decide_open(cycle, found, asked)
 
@@ -166,7 +166,7 @@ class Runner:
 
     def _passing(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> Rows:
         """The rows that pass every filter, from kept answers where there are any; `found.view` is up to date."""
-        self._classes.note_open(asked)
+        asked.attempts += 1
         said = found.kept
         if said.refusal is None and asked.pre_filters:
             said = said.and_then(pre_filter(asked.pre_filters, cycle))

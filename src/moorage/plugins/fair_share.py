@@ -19,7 +19,7 @@ from moorage.core.objects import NAMESPACE
 from moorage.core.pods import PodTemplate
 from moorage.core.quantity import format_amount
 from moorage.core.queueorder import shortage
-from moorage.core.queues import DEFAULT_PRIORITY, PREEMPTIBLE_LABEL, QUEUE_KINDS
+from moorage.core.queues import DEFAULT_PRIORITY, PREEMPTIBLE_LABEL, QUEUE_KINDS, queue_kind
 from moorage.core.queuetree import QueueNode
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
@@ -85,12 +85,13 @@ class FairShare(Plugin):
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Refuse a pod that would take a queue beyond what it may have."""
         queues = cycle.state.queues
-        if not queues.active or queues.has_room(cycle.pod):
+        if queues.has_room(cycle.pod) or not queues.active:
             return None
-        member, need, holds = queues.about(cycle.pod)
-        if member.leaf is None:
-            return unresolvable(member.problem) if member.problem else None
-        found = None if holds else shortage(member.leaf, need, preemptible=member.preemptible)
+        entry = queues.about(cycle.pod)
+        demand = entry.demand
+        if demand.leaf is None:
+            return unresolvable(demand.problem) if demand.problem else None
+        found = None if entry.holds else shortage(demand.leaf, demand.amounts, preemptible=demand.preemptible)
         if found is None:
             return None
         node, index, is_quota = found
@@ -114,8 +115,9 @@ class FairShare(Plugin):
         if member.leaf is None:
             return
         need = queues.amounts(rejected.pod.requests)
+        kinds = {node: queue_kind(rejected.state.objects, node.name) for node in member.leaf.path}
         short = [
-            _Short(node, bound, queues.tree.resources[index], index, bounds[index], used[index] + amount)
+            _Short(node, bound, queues.tree.resources[index], index, bounds[index], used[index] + amount, kinds[node])
             for node in member.leaf.path
             for index, amount in need
             for bound, bounds, used in (("limit", node.limit, node.allocated), ("quota", node.quota, node.fixed))
@@ -141,13 +143,14 @@ class _Short(NamedTuple):
     number: int
     most: int
     needed: int
+    kind: str
 
     def raised(self, *, all_waiting: bool) -> RaiseBound:
         """The same, large enough for the pod, or for all that waits in the queue."""
         needed = self.needed
         if all_waiting and self.bound == "limit":
             needed = max(needed, self.node.requested[self.number])
-        return RaiseBound(self.node.name, self.bound, self.resource, self.most, needed)
+        return RaiseBound(self.node.name, self.bound, self.resource, self.most, needed, self.kind)
 
 
 def _smaller(rejected: Rejected, short: Iterable[_Short]) -> Iterator[Remedy]:

@@ -80,9 +80,8 @@ def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Map
 def _queue(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tuple[str, ...]:
     if story.node is not None or outcome.world is None or pod is None:
         return ()
-    return *queue_reasons(outcome.world.state, pod, outcome.world.cluster.now_s), *order_lines(
-        outcome.world.engine, pod
-    )
+    world = outcome.world
+    return *queue_reasons(world.state, pod, world.cluster.now_s), *order_lines(world.engine, pod)
 
 
 def _moves(story: PodStory, outcome: SimulationOutcome) -> tuple[PlannedMove, ...]:

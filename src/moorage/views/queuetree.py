@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage.core.quantity import format_amount
 from moorage.core.queueaccounts import QueueAccount, queue_accounts
+from moorage.core.queueorder import dominant_text
 from moorage.core.queues import WEIGHT_UNIT, bound_text, weight_text
 from moorage.engine.engine import Engine
 
@@ -24,8 +25,6 @@ TREE_COLUMNS = (
 )
 TREE_NUMBERS = TREE_COLUMNS[3:]
 _INDENT, _NOTHING = "  ", "-"
-_MUCH = 10
-"""Larger dominant shares are not told apart."""
 
 
 def accounts_of(engine: Engine) -> list[QueueAccount]:
@@ -81,11 +80,6 @@ def governed(accounts: Sequence[QueueAccount]) -> list[QueueAccount]:
     named = {name for account in accounts for name in account.queue.resources}
     kept = ({name: each for name, each in account.holdings.items() if name in named} for account in accounts)
     return [account._replace(holdings=holdings) for account, holdings in zip(accounts, kept, strict=True)]
-
-
-def dominant_text(part: float) -> str:
-    """A dominant share in percent; of a queue that has something of which it may have nothing, just a lot."""
-    return f"{part:.0%}" if part < _MUCH else f">{_MUCH - 1:.0%}"
 
 
 def _rows(account: QueueAccount) -> list[tuple[str, ...]]:

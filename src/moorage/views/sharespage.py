@@ -8,8 +8,9 @@ from typing import Any
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.quantity import format_amount
 from moorage.core.queueaccounts import QueueAccount, QueueHolding
+from moorage.core.queueorder import dominant_text
 from moorage.core.queues import Queue, bound_text, weight_text
-from moorage.views.queuetree import accounts_of, dominant_text, governed
+from moorage.views.queuetree import accounts_of, governed
 from moorage.views.world import World
 
 _MOST_SHOWN = 500

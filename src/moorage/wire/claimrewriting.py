@@ -54,12 +54,6 @@ def freed(claim: Plain) -> Plain:
     return claim
 
 
-def finished(pod: Plain) -> Plain:
-    """A pod that has done its work."""
-    pod["status"] = {**(pod.get("status") or {}), "phase": "Succeeded"}
-    return pod
-
-
 def _request(devices: Plain, name: str) -> Plain:
     return _named(devices.get("requests"), name)
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from moorage.core.pods import PENDING, PREEMPTION, Condition, Pod
-from moorage.core.times import time_s
+from moorage.core.times import deadline_s, time_s
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.gangrecords import GANG_RECORD, gang_record
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
@@ -64,6 +64,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
     if spec.node_name and wire.status is not None:
         requests = entry.requests(template, status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
+    started_s, lasts_s = started.timestamp() if started else None, spec.active_deadline_seconds
     return Pod(
         metadata.uid or f"{template.namespace}/{metadata.name}",
         metadata.name,
@@ -74,7 +75,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
         requests,
         created.timestamp() if created else 0.0,
-        started.timestamp() if started else None,
+        started_s,
         deleted.timestamp() if deleted else None,
         scheduled,
         metadata.generation or 0,
@@ -84,6 +85,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         record,
         ready,
         entry.devices,
+        None if lasts_s is None else deadline_s(started_s, lasts_s),
     )
 
 

@@ -138,6 +138,7 @@ class PodSpecWire(msgspec.Struct, gc=False, rename="camel"):
     scheduling_gates: list[NamedWire] | None = None
     host_network: bool | None = None
     host_users: bool | None = None
+    active_deadline_seconds: Int64Wire | None = None
     resources: msgspec.Raw = NO_PART
     overhead: msgspec.Raw = NO_PART
     node_selector: msgspec.Raw = NO_PART

@@ -25,7 +25,7 @@ from moorage.wire.whole import whole
 _NO_END = ("-1", -1)
 _MOST_WEIGHT = 1_000_000
 WeightWire: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_MOST_WEIGHT)]
-_KAI_RESOURCES = {"cpu": (CPU, 1), "memory": (MEMORY, 1_000_000), "gpu": ("nvidia.com/gpu", 1)}
+KAI_RESOURCES = {"cpu": (CPU, 1), "memory": (MEMORY, 1_000_000), "gpu": ("nvidia.com/gpu", 1)}
 """KAI's names of resources -> ours, and how many of our units one of theirs is: millicores, megabytes, devices."""
 _VOLCANO_ROOT = "root"
 
@@ -125,8 +125,8 @@ def kai_queue(wire: KaiQueueWire) -> Queue:
     spec = wire.spec or KaiQueueSpecWire()
     shares = {}
     for name, share in (whole(spec.resources, RESOURCE_NAMES, "spec.resources") or {}).items():
-        if name in _KAI_RESOURCES and share is not None:
-            ours, unit = _KAI_RESOURCES[name]
+        if name in KAI_RESOURCES and share is not None:
+            ours, unit = KAI_RESOURCES[name]
             limit = UNLIMITED if share.limit is None else _kai_amount(share.limit, unit)
             shares[ours] = ResourceShare(_kai_amount(share.quota or 0, unit), _weight(share.over_quota_weight), limit)
     return _queue(

@@ -24,6 +24,7 @@ from moorage.core.edits import (
     ClaimEdit,
     DropTaint,
     Edits,
+    EndJob,
     FreeClaim,
     LowerRequest,
     MovePod,
@@ -34,15 +35,17 @@ from moorage.core.edits import (
     ShrinkGang,
     Uncordon,
 )
+from moorage.core.objects import JOB
 from moorage.core.pods import Pod
-from moorage.core.queues import QUEUE, term_text
+from moorage.core.queues import QUEUE
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint
-from moorage.wire.claimrewriting import finished, freed, rewrite_claim
+from moorage.wire.claimrewriting import freed, rewrite_claim
+from moorage.wire.endings import completed, finished
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import NODE, POD, find_kind, readable_versions
 from moorage.wire.newnodes import node_like, slice_like
 from moorage.wire.podrewriting import Plain, RequestPlan, RewriteError, request_plan, rewrite_pod
-from moorage.wire.queuerewriting import rewritten_queue
+from moorage.wire.queuerewriting import raised_queue
 
 Lookup: TypeAlias = Callable[[str, str, str], Mapping[str, Any] | None]
 """Kind, namespace (empty where there is none) and name -> the object whole, None if it is not known."""
@@ -65,6 +68,7 @@ class Rewriter:
             self._change_pod(pod, edits, changed)
             self._change_nodes(edits, changed)
             self._change_claims(edits, changed)
+            self._change_queues(edits, changed)
             for edit in edits:
                 self._change_other(edit, changed)
         except (RewriteError, WireError):
@@ -129,6 +133,28 @@ class Rewriter:
             changed.documents.append(done)
             changed.standing.append(POD.from_builtin(known))
 
+    # --- queues ---
+
+    def _change_queues(self, edits: Edits, changed: Changed) -> None:
+        by_queue: dict[tuple[str, str], list[RaiseBound]] = {}
+        for edit in edits:
+            if isinstance(edit, RaiseBound):
+                by_queue.setdefault((edit.kind, edit.queue), []).append(edit)
+        for (kind, name), own in by_queue.items():
+            queue = self._queue(kind, name)
+            for edit in own:
+                queue = raised_queue(queue, edit)
+            self._put(queue, changed)
+
+    def _queue(self, kind: str, name: str) -> Plain:
+        """The queue of a kind; a lookup that does not tell kinds of one name apart may have another one."""
+        found = self._raw(kind, "", name)
+        queue = _plain(QUEUE, found) if found is not None else self._copy(QUEUE, "", name)
+        known = find_kind(str(queue["apiVersion"]), QUEUE)
+        if known is None or known.id != kind:
+            raise RewriteError(f"{kind} {name} is not known")
+        return queue
+
     # --- others ---
 
     def _change_other(self, edit: object, changed: Changed) -> None:
@@ -143,15 +169,22 @@ class Rewriter:
                 self._put(_claim(edit), changed)
             case ShrinkGang():
                 self._shrink(edit, changed)
-            case RaiseBound():
-                bound = term_text(edit.bound, edit.resource, edit.amount)
-                queue = self._copy(QUEUE, "", edit.queue)
-                self._put(rewritten_queue(queue, edit.bound, edit.resource, bound), changed)
+            case EndJob():
+                self._end(edit, changed)
 
     def _move(self, edit: MovePod, changed: Changed) -> None:
         given, stored = (_moved(body, edit.to_node) for body in self._both("Pod", edit.namespace, edit.name))
         changed.documents.append(given)
         changed.standing.append(replace(POD.from_builtin(stored), uid=edit.uid))
+
+    def _end(self, edit: EndJob, changed: Changed) -> None:
+        for name, uid in edit.pods:
+            done, known = (finished(body) for body in self._both("Pod", edit.namespace, name))
+            changed.documents.append(done)
+            changed.standing.append(replace(POD.from_builtin(known), uid=uid))
+        for name in edit.jobs:
+            if self._raw(JOB, edit.namespace, name) is not None:  # else it is not in the input, and makes no more pods
+                self._put(completed(self._copy(JOB, edit.namespace, name)), changed)
 
     def _annotate(self, edit: Annotate, changed: Changed) -> None:
         document = self._copy(edit.kind, edit.namespace, edit.name)

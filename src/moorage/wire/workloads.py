@@ -19,9 +19,11 @@ from moorage.core.objects import (
     Workload,
 )
 from moorage.core.selectors import Selector, selector_from_labels
+from moorage.core.times import deadline_s, time_s
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import (
     Int32Wire,
+    Int64Wire,
     MetadataWire,
     controller_of,
     epoch_s,
@@ -92,13 +94,14 @@ class JobSchedulingWire(msgspec.Struct, gc=False, rename="camel"):
     scheduling_policy: JobPolicyWire | None = None
 
 
-class JobSpecWire(msgspec.Struct, gc=False):
+class JobSpecWire(msgspec.Struct, gc=False, rename="camel"):
     """The spec of a Job."""
 
     scheduling: JobSchedulingWire | None = None
     parallelism: Int32Wire | None = None
     completions: Int32Wire | None = None
     suspend: bool | None = None
+    active_deadline_seconds: Int64Wire | None = None
     selector: LabelSelectorWire | None = None
     template: TemplateWire | None = None
 
@@ -110,10 +113,11 @@ class JobConditionWire(msgspec.Struct, gc=False):
     status: str = ""
 
 
-class JobStatusWire(msgspec.Struct, gc=False):
+class JobStatusWire(msgspec.Struct, gc=False, rename="camel"):
     """The status of a Job."""
 
     succeeded: Int32Wire | None = None
+    start_time: str | None = None
     conditions: list[JobConditionWire] | None = None
 
 
@@ -190,6 +194,7 @@ def job(wire: JobWire) -> Workload:
         suspended=bool(spec.suspend),
         gang_least=_gang_least(wire),
         succeeded=status.succeeded or 0,
+        ends_s=deadline_s(time_s(status.start_time), spec.active_deadline_seconds),
         finished=any(c.type in ("Complete", "Failed") and c.status == "True" for c in status.conditions or ()),
         **_job_numbers(spec, "spec"),
     )

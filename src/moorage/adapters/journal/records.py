@@ -237,11 +237,12 @@ class Scribe:
             and not pod.preempted
             and pod.gang_record is None
             and not pod.devices
+            and pod.ends_s is None
         ):
             return row
         requests = None if pod.requests is template.requests else self.number(pod.requests)
         more = (requests, pod.nominated_node, pod.deleted_s, pod.gates, pod.preempted, pod.gang_record, pod.devices)
-        return (*row, *more)
+        return (*row, *more, pod.ends_s)
 
 
 class _PodRow(msgspec.Struct, array_like=True):
@@ -266,6 +267,7 @@ class _PodRow(msgspec.Struct, array_like=True):
     preempted: bool = False
     gang_record: GangRecord | None = None
     devices: tuple[int, ...] = ()
+    ends_s: float | None = None
 
 
 class _Turn(msgspec.Struct, array_like=True):
@@ -390,6 +392,7 @@ class Restorer:
             gang_record=told.gang_record,
             ready=told.ready,
             devices=told.devices,
+            ends_s=told.ends_s,
         )
 
 

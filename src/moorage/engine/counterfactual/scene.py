@@ -4,7 +4,7 @@ Everything happens inside statements, so that nothing is left behind. Nothing is
 
 A trial asks all filters of the profile about all nodes, on the very objects that a suggestion shows (they are made by
 the rewriter and decoded). A quick trial leaves the pods ahead where they stand without the change; a proof decides on
-them again, as they may want what the change offers.
+them again, as they may want what the change offers. Pods of queues take turns then, whoever came first.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from moorage.core.reclaiming import may_reclaim
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.values import dataclass
+from moorage.engine.counterfactual.rivals import MOST_RIVALS, Others, Rivals
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
 from moorage.engine.units import as_queued
@@ -83,7 +84,14 @@ class Scene:
         """How many changes were tried."""
         self._trial = engine.trial(now_s, now_s - PATIENCE_S, _WORK)
         self._rewriter = rewriter
-        self._ahead = [each for each in ahead if each.uid != pod.uid][-MOST_AHEAD:]
+        self.governed = engine.state.queues.governs(pod.template)
+        """Whether the pod belongs to a queue: then pods of queues take turns with it, whoever came first."""
+        others = [each for each in ahead if each.uid != pod.uid]
+        governs = engine.state.queues.governs
+        if self.governed:
+            self._ahead = [each for each in others if not governs(each.template)][:MOST_AHEAD]
+        else:
+            self._ahead = others[-MOST_AHEAD:]
         self.daemons = True
         """Whether new nodes get the daemons of the node that they are like."""
         self.evicts = False
@@ -103,6 +111,14 @@ class Scene:
         """The gang that the pod is placed with."""
         self.members = self._waiting_members()
         """The members of the gang that wait, this pod included."""
+        self._rivals = self._find_rivals(others) if self.governed else None
+
+    def _find_rivals(self, others: Iterable[Pod]) -> Rivals:
+        governs = self.state.queues.governs
+        shared = [each for each in others if governs(each.template) and self.may_enter(each)][:MOST_RIVALS]
+        known = {each.uid: each for each in (*self.members, *shared)}
+        times_s = self.now_s, self.now_s - PATIENCE_S
+        return Rivals(self.engine, self._trial, self.pod, known.values(), times_s)
 
     def _waiting_members(self) -> list[Pod]:
         if self.unit is None:
@@ -125,8 +141,8 @@ class Scene:
 
     @property
     def ahead_count(self) -> int:
-        """How many pods are decided on before this one."""
-        return len(self._ahead)
+        """How many pods may be decided on before this one."""
+        return len(self._ahead) + (0 if self._rivals is None else len(self._rivals.pods) - 1)
 
     # --- trying ---
 
@@ -158,9 +174,13 @@ class Scene:
                     self.state.remove_pod(uid)
                 for victim in self._evicted:
                     self.state.observe_pod(victim)
-                self._place_ahead(swapped, edits)
+                self._place_ahead(swapped, edits, proof=proof)
+            turns = self._rivals if proof and self._takes_turns(swapped) else None
             try:
-                row, evicted = self._place(pod, swapped, proof=proof)
+                if turns is None or not self.may_enter(pod):
+                    row, evicted = self._place(pod, swapped, proof=proof)
+                else:
+                    row, evicted = self._turn(turns, swapped, edits)
             except UnfinishedError:
                 self._give_up()
                 return None
@@ -173,7 +193,8 @@ class Scene:
             yield
         finally:
             queues = self.state.queues
-            for each in (self.pod, *self._ahead, *self.members) if queues.active else ():
+            shared = () if self._rivals is None else self._rivals.pods
+            for each in (self.pod, *self._ahead, *self.members, *shared) if queues.active else ():
                 if each.uid in swapped and not each.gates:
                     queues.wait(each)
 
@@ -267,10 +288,36 @@ class Scene:
 
     # --- deciding ---
 
-    def _place_ahead(self, swapped: dict[str, Pod], edits: Edits) -> None:
-        """Decide on the pods that come first; those that fit stand on their nodes from now on."""
+    def _place_ahead(self, swapped: dict[str, Pod], edits: Edits, *, proof: bool = False) -> None:
+        """Decide on the pods that come first; those that fit stand on their nodes from now on.
+
+        Those of queues take turns with the pod, so a proof that it has its own leaves them to `_place`.
+        """
         self._seated, self._unseated = [], []
-        self._seat([swapped.get(known.uid, known) for known in self._with_daemons(self._ahead, edits)])
+        if proof and self._takes_turns(swapped):
+            return
+        ahead = [swapped.get(known.uid, known) for known in self._with_daemons(self._ahead, edits)]
+        if self._rivals is None:
+            self._seat(ahead)
+        else:
+            self._seated += self._rivals.play(swapped, Others(ahead, self._seat), until_own=True).seated
+
+    def _turn(self, rivals: Rivals, swapped: dict[str, Pod], edits: Edits) -> tuple[int, tuple[str, ...]]:
+        """The row of the pod, and its victims, once all have had their turns; NOWHERE if it has none.
+
+        Whether pods without a queue come before those of queues or after them: it has to fit in both cases.
+        """
+        others = Others([swapped.get(each.uid, each) for each in self._with_daemons(self._ahead, edits)], self._seat)
+        evicts = self.evicts or self.reclaims
+        if others.pods:
+            with self.state.statement():
+                if rivals.row_of_own(swapped, others._replace(early=True), evicts=evicts)[0] == NOWHERE:
+                    return NOWHERE, ()
+        return rivals.row_of_own(swapped, others, evicts=evicts)
+
+    def _takes_turns(self, swapped: dict[str, Pod]) -> bool:
+        """Whether the pod still belongs to a queue once it is changed."""
+        return self.governed and self.state.queues.governs(swapped.get(self.pod.uid, self.pod).template)
 
     def _seat(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -345,8 +392,18 @@ class Scene:
 
     def waiting_before(self, leaf: str) -> list[Pod]:
         """The pods that are decided on before this one, belong to this queue and have no node."""
-        member, record = self.state.queues.member, self.state.record
-        return [each for each in self._ahead if member(each.template).queue == leaf and record(each.uid) is None]
+        return [] if self._rivals is None else self._rivals.before(leaf)
+
+    def fits_without(self, gone: Iterable[PodRecord]) -> bool:
+        """Whether the pod, or its gang, fits once these have left, with the pods ahead where they stand."""
+        with self.state.statement():
+            for record in gone:
+                self.state.remove_pod(record.pod.uid)
+            try:
+                return self._place(self.pod, {}, proof=False)[0] != NOWHERE
+            except UnfinishedError:
+                self._give_up()
+                return False
 
     @property
     def gang_needs(self) -> GangNeeds | None:

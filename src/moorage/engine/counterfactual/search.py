@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from moorage.core.arrays import Mask
 from moorage.core.edits import (
     POD_EDITS,
     AddNode,
@@ -26,6 +27,7 @@ from moorage.core.edits import (
     DropVolume,
     Edit,
     Edits,
+    EndJob,
     LowerRequest,
     OpenGates,
     RaiseBound,
@@ -37,6 +39,7 @@ from moorage.core.edits import (
 from moorage.core.pods import Pod
 from moorage.core.taints import barring
 from moorage.core.values import dataclass
+from moorage.engine.counterfactual.endings import END_COST, job_ends
 from moorage.engine.counterfactual.gangs import gang_candidates, smaller_gangs
 from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
 from moorage.engine.counterfactual.moves import moves
@@ -47,7 +50,9 @@ from moorage.engine.counterfactual.shares import share_candidates
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
+from moorage.engine.sharing import Sharing
 from moorage.engine.units import Place
+from moorage.framework.contract import SharesQueues
 from moorage.framework.cycle import UnfinishedError
 from moorage.framework.remedies import Remedy
 from moorage.framework.runner import Runner
@@ -125,22 +130,25 @@ def suggest(
 
 
 def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
-    """The pods of the queue that are decided on before this one; those on their way to a node have been."""
+    """The pods that may be decided on before this one; those on their way to a node have been."""
     entries = list(engine.queue.entries())
     own = next((entry for entry in entries if entry.pod.uid == pod.uid), None)
     sort = next(iter(engine.runners.values())).plugins.queue_sort[0]
-    shared = engine.state.queues.active
+    sharing = engine.queue.shared
 
     def key_of(each: Pod, since_s: float) -> tuple[Any, ...]:
         """In queues age counts, not how long the scheduler has known a pod."""
-        return (*sort.queue_key(each, each.created_s), each.key) if shared else sort.queue_key(each, since_s)
+        return sharing.key(each, each.created_s) if isinstance(sharing, Sharing) else sort.queue_key(each, since_s)
 
     keyed = [((key_of(entry.pod, entry.unit.since_s), number), entry) for number, entry in enumerate(entries)]
     if own is not None:
         limit = next(key for key, entry in keyed if entry is own)
     else:
         limit = (key_of(pod, max((entry.unit.since_s for entry in entries), default=0.0)), len(entries))
-    ahead = sorted((item for item in keyed if item[0] < limit), key=lambda item: item[0])
+    every = engine.state.queues.governs(pod.template)  # units of queues take turns, whoever came first
+    ahead = sorted(
+        (each for each in keyed if each[0] < limit or (every and each[1] is not own)), key=lambda each: each[0]
+    )
     return [entry.pod for _, entry in ahead if entry.place is not Place.IN_FLIGHT]
 
 
@@ -167,7 +175,25 @@ class _Search:
         else:
             self._look(runner, Remedies(self._scene, runner))
         self._share()
+        self._await(runner)
         return self._suggestions()
+
+    def _await(self, runner: Runner) -> None:
+        """The end of a running job, for a pod of a queue."""
+        queues = self._scene.state.queues
+        if not self._base and queues.active and queues.governs(self._pod.template):
+            self._try_all(job_ends(self._scene, self._pod, self._open_rows(runner)))
+
+    def _open_rows(self, runner: Runner) -> Mask:
+        """Rows on which the pod could stand if others left them, bool[height]; what its queue may have is no matter."""
+        sharing = {plugin.name for plugin in runner.plugins.having(SharesQueues)}
+        objections = find_objections(self._scene, runner, self._pod)
+        found: Mask = np.zeros(self._scene.state.height, dtype=np.bool_)
+        found[objections.rows] = True
+        for number, name in enumerate(objections.plugins):
+            if name not in sharing:
+                found[objections.rows[(objections.fixed >> number & 1) != 0]] = False
+        return found
 
     def _share(self) -> None:
         """A larger share for the queue of the pod, for which others give way."""
@@ -358,17 +384,18 @@ class _Search:
     def _suggestions(self) -> tuple[Suggestion, ...]:
         chosen: list[Suggestion] = []
         kinds: dict[tuple[str, ...], int] = {}
+        ends = any(isinstance(edit, EndJob) for edits in self._found for edit in edits)
         for key, (cost, fit) in sorted(self._found.items(), key=lambda item: (item[1][0], str(item[1][1].edits))):
             kind = tuple(sorted({type(edit).__name__ for edit in key}))
             if any(_asks_less(each.edits, fit.edits) for each in chosen) or kinds.get(kind, 0) >= _MOST_OF_A_KIND:
+                continue
+            if len(chosen) >= MOST_SUGGESTIONS - (ends and cost < END_COST):  # what comes last is said, too
                 continue
             proven = self._proven(fit)
             suggestion = None if proven is None else self._suggestion(cost, proven)
             if suggestion is not None and (self._accept is None or self._accept(suggestion)):
                 kinds[kind] = kinds.get(kind, 0) + 1
                 chosen.append(suggestion)
-            if len(chosen) >= MOST_SUGGESTIONS:
-                break
         return tuple(sorted(chosen, key=lambda each: each.cost))
 
     def _proven(self, fit: Fit) -> Fit | None:

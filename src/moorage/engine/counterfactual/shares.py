@@ -6,15 +6,14 @@ queue is served first, so the quota has to be enough for all of that.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from moorage.core.edits import Edits, RaiseBound
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.pods import Pod
-from moorage.core.queues import WEIGHT_UNIT
-from moorage.core.queuetree import Amounts, QueueNode
+from moorage.core.queues import WEIGHT_UNIT, queue_kind
+from moorage.core.queuetree import Amounts, QueueNode, together
 from moorage.engine.counterfactual.growth import fewest
 from moorage.engine.counterfactual.scene import Scene
 
@@ -30,20 +29,20 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
     if member is None or member.leaf is None:
         return
     tree, leaf = queues.settle(scene.state), member.leaf
-    total: Counter[int] = Counter()
-    for each in (*scene.waiting_before(leaf.name), *(scene.members or (pod,))):
-        total.update(dict(queues.amounts(each.requests)))
-    need: Amounts = tuple(total.items())
+    pods = (*scene.waiting_before(leaf.name), *(scene.members or (pod,)))
+    need = together(queues.amounts(each.requests) for each in pods)
     entitled = partial(scene.entitled, leaf=leaf.name, need=need, preemptible=member.preemptible)
     # What the tree says now: it changes with every question.
     levels = range(1, len(leaf.path) + 1)
-    quotas = [tuple(each for node in leaf.path[:n] for each in _quotas(node, need, tree.resources)) for n in levels]
+    kinds = {node: queue_kind(scene.state.objects, node.name) for node in leaf.path}
+    raises = {node: [*_quotas(node, need, tree.resources, kinds[node])] for node in leaf.path}
+    quotas = [tuple(each for node in leaf.path[:n] for each in raises[node]) for n in levels]
     weights = [
-        partial(_weights, leaf.name, tree.resources[index], leaf.weight[index])
+        partial(_weights, leaf.name, kinds[leaf], tree.resources[index], leaf.weight[index])
         for index, amount in need
         if tree.resources[index] in leaf.queue.resources and leaf.allocated[index] + amount > leaf.share[index]
     ]
-    yield from _limits(scene, leaf, need, tree.resources)
+    yield from _limits(scene, leaf, need, tree.resources, kinds)
     if entitled(()):
         return
     yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(quotas) if edits and entitled(edits))
@@ -53,10 +52,12 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
             yield _WEIGHT_COST, found
 
 
-def _limits(scene: Scene, leaf: QueueNode, need: Amounts, resources: Sequence[str]) -> Iterator[tuple[float, Edits]]:
+def _limits(
+    scene: Scene, leaf: QueueNode, need: Amounts, resources: Sequence[str], kinds: Mapping[QueueNode, str]
+) -> Iterator[tuple[float, Edits]]:
     """Larger limits for a gang; those of a single pod are for its plugin to suggest."""
     edits = tuple(
-        RaiseBound(node.name, "limit", resources[index], node.limit[index], node.allocated[index] + amount)
+        RaiseBound(node.name, "limit", resources[index], node.limit[index], node.allocated[index] + amount, kinds[node])
         for node in leaf.path
         for index, amount in need
         if node.allocated[index] + amount > node.limit[index]
@@ -65,13 +66,13 @@ def _limits(scene: Scene, leaf: QueueNode, need: Amounts, resources: Sequence[st
         yield _QUOTA_COST + len(edits), edits
 
 
-def _quotas(node: QueueNode, need: Amounts, resources: Sequence[str]) -> Iterator[RaiseBound]:
+def _quotas(node: QueueNode, need: Amounts, resources: Sequence[str], kind: str) -> Iterator[RaiseBound]:
     for index, amount in need:
         quota, wanted = node.quota[index], node.allocated[index] + amount
         if quota < wanted <= node.limit[index] and quota < UNLIMITED:
-            yield RaiseBound(node.name, "quota", resources[index], quota, wanted)
+            yield RaiseBound(node.name, "quota", resources[index], quota, wanted, kind)
 
 
-def _weights(leaf: str, resource: str, before: int, more: int) -> Edits:
+def _weights(leaf: str, kind: str, resource: str, before: int, more: int) -> Edits:
     """A whole weight that is so much larger."""
-    return (RaiseBound(leaf, "weight", resource, before, (before // WEIGHT_UNIT + more) * WEIGHT_UNIT),)
+    return (RaiseBound(leaf, "weight", resource, before, (before // WEIGHT_UNIT + more) * WEIGHT_UNIT, kind),)

@@ -25,6 +25,7 @@ from moorage.core.edits import (
     DropTaint,
     DropVolume,
     Edits,
+    EndJob,
     FreeClaim,
     LowerCapacity,
     LowerCount,
@@ -46,8 +47,9 @@ from moorage.core.gangtopology import TopologyMistake, topology_terms
 from moorage.core.phrases import counted, joined, listed
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
-from moorage.core.queues import KAI_PREEMPTIBILITY, PREEMPTIBLE_LABEL, QUEUE_LABELS, term_text
+from moorage.core.queues import KAI_PREEMPTIBILITY, PREEMPTIBLE_LABEL, QUEUE_LABELS, VOLCANO_QUEUE, term_text
 from moorage.core.state import ClusterState
+from moorage.core.times import time_text
 from moorage.engine.counterfactual.scene import Fit
 
 
@@ -173,7 +175,13 @@ def _shrink(_: Pod, edit: ShrinkGang) -> str:
 def _raise(_: Pod, edit: RaiseBound) -> str:
     before, after = (term_text(edit.bound, edit.resource, amount) for amount in (edit.before, edit.amount))
     of = "for " if edit.bound == "weight" else ""
-    return f"raise the {edit.bound} of queue {edit.queue} from {before} to {after} {of}{edit.resource}"
+    what = "" if edit.bound == "weight" and edit.kind == VOLCANO_QUEUE else f" {of}{edit.resource}"
+    return f"raise the {edit.bound} of queue {edit.queue} from {before} to {after}{what}"
+
+
+def _end(_: Pod, edit: EndJob) -> str:
+    by = "" if edit.ends_s is None else f", {time_text(edit.ends_s)} at the latest"
+    return f"wait until {edit.title} has ended{by}"
 
 
 def _drop_label(_: Pod, edit: DropLabel) -> str:
@@ -215,6 +223,7 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
     ),
     ShrinkGang: _shrink,
     RaiseBound: _raise,
+    EndJob: _end,
     SetSelector: lambda _, edit: edit.gist,
     TolerateDevice: lambda _, edit: f"tolerate the taint {edit.taint} of devices",
     LowerCount: lambda _, edit: f"ask for {counted(edit.count, 'device')}",
