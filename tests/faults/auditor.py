@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from moorage.adapters.sessions import HttpSession
 from tests.faults.history import ADDED, DELETED, History, Object, Revision
 
 KINDS = {
@@ -38,7 +39,7 @@ class Auditor:
         self._url = url
         self._token = token
         self._authority = authority
-        self._session: ClientSession | None = None
+        self._session: HttpSession | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._lags: list[tuple[float, float]] = []
         self._uids: dict[str, dict[str, Revision]] = {kind: {} for kind in KINDS}
@@ -47,9 +48,9 @@ class Auditor:
 
     async def __aenter__(self) -> Self:
         tls = ssl.create_default_context(cafile=str(self._authority))
-        self._session = ClientSession(
-            self._url,
-            connector=TCPConnector(ssl=tls, limit=0),
+        self._session = HttpSession(
+            {"ssl": tls, "limit": 0},
+            base_url=self._url,
             headers={"Authorization": f"Bearer {self._token}"},
             timeout=ClientTimeout(total=None, sock_connect=5.0),
             read_bufsize=_LINE_LIMIT_BYTES,
@@ -66,7 +67,7 @@ class Auditor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._session is not None:
-            await self._session.close()
+            await self._session.aclose()
 
     def now(self, kind: str, namespace: str) -> Iterator[Object]:
         """What is there of a kind in a namespace, the empty one for nodes."""
@@ -162,4 +163,4 @@ class Auditor:
     def _open(self) -> ClientSession:
         if self._session is None:
             raise RuntimeError("not open; use it as an async context manager")
-        return self._session
+        return self._session.client

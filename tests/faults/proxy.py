@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Self
 
 import yaml
-from aiohttp import ClientConnectionError, ClientResponse, ClientSession, ClientTimeout, TCPConnector, web
+from aiohttp import ClientConnectionError, ClientResponse, ClientTimeout, web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from moorage.adapters.sessions import HttpSession
 from moorage.bench.controlplane import ControlPlane
 from tests.faults.rules import (
     BIND,
@@ -114,13 +115,13 @@ class Proxy:
         self._silent: set[asyncio.Event] = set()
         self._watches: dict[asyncio.Event, str] = {}
         self._runner: web.AppRunner | None = None
-        self._session: ClientSession | None = None
+        self._session: HttpSession | None = None
 
     async def __aenter__(self) -> Self:
         folder = self._plane.token_folder
         upstream = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-        self._session = ClientSession(
-            connector=TCPConnector(ssl=upstream, limit=0), timeout=ClientTimeout(total=None), auto_decompress=False
+        self._session = HttpSession(
+            {"ssl": upstream, "limit": 0}, timeout=ClientTimeout(total=None), auto_decompress=False
         )
         app = web.Application(client_max_size=_BODY_LIMIT_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
@@ -138,7 +139,7 @@ class Proxy:
         if self._runner is not None:
             await self._runner.cleanup()
         if self._session is not None:
-            await self._session.close()
+            await self._session.aclose()
 
     @property
     def url(self) -> str:
@@ -267,7 +268,7 @@ class Proxy:
             headers["Authorization"] = f"Bearer {self._token}"
         came_s, body = time.monotonic(), await request.read()
         try:
-            async with self._session.request(
+            async with self._session.client.request(
                 request.method,
                 URL(self._plane.url + request.raw_path, encoded=True),
                 headers=headers,

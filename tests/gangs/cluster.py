@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from moorage.adapters.sessions import HttpSession
 from moorage.bench.controlplane import ADMIN, ControlPlane
 from tests.gangs.declarations import Gang, Object, member
 from tests.gangs.ledger import Ledger
@@ -34,13 +35,13 @@ class Cluster:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._session: ClientSession | None = None
+        self._session: HttpSession | None = None
 
     async def __aenter__(self) -> Self:
         tls = ssl.create_default_context(cafile=str(self._plane.token_folder / "ca.crt"))
-        self._session = ClientSession(
-            self._plane.url,
-            connector=TCPConnector(ssl=tls, limit=0),
+        self._session = HttpSession(
+            {"ssl": tls, "limit": 0},
+            base_url=self._plane.url,
             headers={"Authorization": f"Bearer {self._plane.token_of(ADMIN.name)}"},
             timeout=ClientTimeout(total=None),
             read_bufsize=_LINE_LIMIT_BYTES,
@@ -48,14 +49,15 @@ class Cluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.session.close()
+        if self._session is not None:
+            await self._session.aclose()
 
     @property
     def session(self) -> ClientSession:
         """The open connection pool."""
         if self._session is None:
             raise RuntimeError("not open; use it as an async context manager")
-        return self._session
+        return self._session.client
 
     async def get(self, path: str) -> Any:
         """Return an object, or a list."""

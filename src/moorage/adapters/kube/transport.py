@@ -7,7 +7,6 @@ small requests, and Python's HTTP/2 stacks cost several times the CPU.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import ssl
@@ -19,6 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable, Untrusted
+from moorage.adapters.sessions import HttpSession
 from moorage.core.values import dataclass
 
 CONNECT_TIMEOUT_S = 10.0
@@ -119,8 +119,8 @@ class _AiohttpResponse:
             raise _translated(failure, str(self._response.url)) from failure
 
     def close(self) -> None:
-        # A watch is dropped in the middle of its body. Ending TLS politely would wait for the server to answer, longer
-        # than the session and its event loop may live, and the socket would never be closed then.
+        # A watch is dropped in the middle of its body. Ending TLS politely would wait for the server to answer, and
+        # keep the socket for as long.
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()
@@ -131,8 +131,8 @@ class AiohttpTransport:
     """The transport over one aiohttp session. Create it inside the event loop that uses it; close it there too."""
 
     def __init__(self, *, connections: int = 256) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=30),
+        self._http = HttpSession(
+            {"limit": connections, "keepalive_timeout": KEEP_ALIVE_S, "ttl_dns_cache": 30},
             skip_auto_headers=("User-Agent", "Accept-Encoding", "Accept"),
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=READ_BUFFER_BYTES,
@@ -146,7 +146,7 @@ class AiohttpTransport:
             total=request.timeout_s, sock_connect=CONNECT_TIMEOUT_S, sock_read=request.silence_s
         )
         try:
-            response = await self._session.request(
+            response = await self._http.client.request(
                 request.method,
                 URL(request.url, encoded=True),
                 headers=request.headers,
@@ -162,9 +162,7 @@ class AiohttpTransport:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._session.close()
-        # TLS transports finish closing in the next turns of the loop; without this they warn when collected.
-        await asyncio.sleep(0)
+        await self._http.aclose()
 
 
 class _CheckedBody(aiohttp.BytesPayload):

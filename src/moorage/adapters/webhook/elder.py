@@ -15,6 +15,8 @@ from http.client import OK
 
 import aiohttp
 
+from moorage.adapters.sessions import HttpSession
+
 DECIDE_PATH = "/decide"
 _CONNECT_S = 0.8
 _ANSWER_S = 1.6
@@ -34,7 +36,7 @@ class Elder:
         self._host = host
         self._bundle = bundle
         self._trusted: tuple[bytes, ssl.SSLContext] | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._session: HttpSession | None = None
 
     async def ask(self, address: str, review: bytes) -> bytes | None:
         """The response to a review; None if there is none in time."""
@@ -52,11 +54,9 @@ class Elder:
             return None
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=_CONNECT_S)
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_CONNECTIONS), timeout=timeout, trust_env=False
-            )
+            self._session = HttpSession({"limit": _CONNECTIONS}, timeout=timeout, trust_env=False)
         url, headers = f"https://{address}{DECIDE_PATH}", {"Content-Type": "application/json"}
-        async with self._session.post(
+        async with self._session.client.post(
             url, data=review, headers=headers, ssl=context, server_hostname=self._host, allow_redirects=False
         ) as response:
             if response.status != OK or (response.content_length or _LONGEST_ANSWER) >= _LONGEST_ANSWER:
@@ -70,8 +70,7 @@ class Elder:
     async def aclose(self) -> None:
         """Close all connections."""
         if self._session is not None:
-            await self._session.close()
-            await asyncio.sleep(0)  # TLS transports finish closing in the next turn of the loop
+            await self._session.aclose()
 
     def _context(self) -> ssl.SSLContext | None:
         """Trust in the CA bundle of this moment; None without one."""
