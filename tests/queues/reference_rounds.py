@@ -19,6 +19,8 @@ class Asking:
     homes: dict[str, str] | None = None
     among: int = 0
     """Of victims: how many pods of the job there were."""
+    reclaims: bool = False
+    """Whether it got its room by taking back a share."""
 
 
 @dataclass(eq=False)
@@ -113,6 +115,7 @@ class Round:
         self.given = given = self.standing()
         nodes = {pod: ref.at[pod] for each in given for pod in each.pods}
         self.served, self.homes, self.blame = [], {}, {}
+        most, self.most = self.most, {}
         self.play([job for job in jobs if ref.next_pods(job)])
         left = {pod: ref.at[pod] for pod in nodes if pod in ref.at}
         kept = [kind(each) for each in given if all(pod in left for pod in each.pods)]
@@ -124,6 +127,7 @@ class Round:
             self.restore(saved)
             self.served = []
         self.served, self.homes, self.blame, self.given = [*given, *self.served], homes, blame, []
+        self.most = most
         fewer = {each for each in map(kind, given) if kept.count(each) < [*map(kind, given)].count(each)}
         self.most.update({each: kept.count(each) for each in fewer})
         self.undone = bool(fewer)
@@ -210,7 +214,8 @@ class Round:
                 return False
             if not job.preemptible and ref.fixed(leaf, r) + need.get(r, 0) > leaf.of(r)[0]:
                 return False
-        return self.conclude(asking, self.search(asking, lambda other: other.queue != job.queue, self.fair))
+        asking.reclaims = self.conclude(asking, self.search(asking, lambda other: other.queue != job.queue, self.fair))
+        return asking.reclaims
 
     def fair(self, asking: Asking, lost: list[Taken]) -> bool:
         ref, job = self.ref, asking.job
@@ -436,11 +441,18 @@ class Round:
         self.served.append(asking)
         return True
 
+    def names(self, job: RefJob) -> set[str]:
+        return {queue.name for queue in self.ref.path(job.queue)}
+
+    def fits(self, asking: Asking) -> bool:
+        return bool(asking.pods) and self.attempt(asking, [], lambda *_: True) is not None
+
     def place_anew(self, waiting: list[RefJob]) -> None:
         ref = self.ref
         if all(pod in ref.at for pod in self.homes):
             return
         jobs = [each.job for each in self.served]
+        takers = {name for each in self.served if each.reclaims for name in self.names(each.job)}
         for each in self.served:
             for pod in each.pods:
                 ref.at.pop(pod, None)
@@ -451,13 +463,18 @@ class Round:
                 standing = sum(pod in ref.at for pod in job.pods)
                 todo.append(Asking(job, out, self.homes, standing + len(out)))
         self.served = []
-        todo += [Asking(job, ref.next_pods(job)) for job in dict.fromkeys([*jobs, *waiting])]
+        others = [Asking(job, ref.next_pods(job)) for job in dict.fromkeys([*jobs, *waiting])]
+        others = [each for each in others if takers.isdisjoint(self.names(each.job)) or self.fits(each)]
+        losing = [each.job for each in todo]
+        todo += [each for each in others if each.job not in losing]
         while todo:
             best = self.first(todo)
             todo.remove(best)
             if best.homes is not None:
                 if self.give_back(best, {}, home_first=True) and best.pods:
                     todo.append(best)
+                elif not best.pods:
+                    todo += [Asking(best.job, ref.next_pods(best.job)) for each in others if each.job is best.job]
             elif not self.refused(best) and self.promise(best) and ref.next_pods(best.job):
                 todo.append(Asking(best.job, ref.next_pods(best.job)))
 

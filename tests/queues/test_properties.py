@@ -17,7 +17,7 @@ from moorage.core.invariants import check_invariants
 from moorage.core.pods import Pod
 from moorage.core.queuetree import QueueNode, QueueTree
 from moorage.engine.invariants import check_engine
-from tests.queues.worlds import Job, World, random_job, random_world
+from tests.queues.worlds import Job, World, found_world, random_job, random_world
 
 WORLDS = int(os.environ.get("MOORAGE_QUEUE_WORLDS", "200"))
 ONLY = os.environ.get("MOORAGE_QUEUE_SEED")
@@ -52,6 +52,17 @@ def test_nobody_is_evicted_for_what_the_next_round_takes_back(seed: int) -> None
     live(seed)
 
 
+@pytest.mark.timeout(120 + WORLDS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_cluster_that_is_found_far_from_its_shares_comes_to_rest(part: int) -> None:
+    """Full nodes, gangs that cannot start, and others that are larger than their minimum."""
+    for seed in [int(ONLY)] if ONLY else range(part, WORLDS // 4, PARTS):
+        try:
+            found(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
 @pytest.mark.parametrize("seed", [3, 24, 36, 62, 123, 147])
 def test_rounds_that_are_always_told_to_end_do_not_go_on_for_ever(seed: int) -> None:
     """What such a round has found and given up again is not found anew by the next one."""
@@ -77,6 +88,16 @@ def live(seed: int) -> World:
     check_invariants(world.engine.state)
     check_engine(world.engine)
     return world
+
+
+def found(seed: int) -> None:
+    """Let a cluster rest that is full from the beginning."""
+    world = found_world(random.Random(seed))
+    world.settle()
+    world.promises.clear()  # what comes back may have more right to a place than the pod that got it
+    rest(world)
+    check_invariants(world.engine.state)
+    check_engine(world.engine)
 
 
 def rest(world: World) -> None:

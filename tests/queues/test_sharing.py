@@ -321,3 +321,25 @@ def _check(teams: Teams) -> None:
             assert sum(child.share[index] for child in children) <= max(node.share[index], sure)
     assert all(node.quota[0] <= UNLIMITED for node in tree.nodes.values())
     assert all(entry.pod.template.labels.get(QUEUE_LABEL) is not None for entry in teams.engine.queue.entries())
+
+
+def test_a_gang_that_cannot_start_does_not_keep_its_queue_from_its_quota() -> None:
+    """Its queue would come after the pod that has to go, and so would all others of the queue."""
+    world = World([make_queue("a", 3), make_queue("b", 3)], [(5, 20), (1, 20)])
+    world.submit(make_job("big", "a", gpus=4))
+    world.submit(*(make_job(f"a{n}", "a", created_s=1.0) for n in range(2)))
+    world.submit(make_job("gang", "b", 2, 2, gpus=4, created_s=2.0), make_job("small", "b", created_s=3.0))
+    world.settle()
+    assert "small-0" in world.placed()
+    assert len(world.placed()) == 3
+
+
+def test_resources_beyond_those_that_count_do_not_keep_a_share_from_being_taken_back() -> None:
+    """Pods that leave in a what-if make room for other resources to count, but only once it has ended."""
+    names = [f"example.com/r{number:02}" for number in range(40)]
+    world = World([make_queue("a", 2), make_queue("b", 2)], [])
+    world.play([NodeSeen(make_node("n", cpu="64", resources={GPU: 4} | dict.fromkeys(names, 10)))])
+    for queue in "ab":
+        parts = [dict.fromkeys(names[at : at + 10], 1) | {GPU: 1} for at in range(0, 40, 10)]
+        world.see(*(team_pod(f"{queue}{n}", queue, requests=part, created_s=float(n)) for n, part in enumerate(parts)))
+    assert sorted(world.placed()) == ["a0", "a1", "b0", "b1"]

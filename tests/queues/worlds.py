@@ -250,3 +250,43 @@ def random_world(draw: random.Random) -> tuple[World, list[str]]:
     queues, leaves = random_queues(draw)
     nodes = [(draw.choice([0, 2, 4, 4]), draw.choice([2, 4, 8])) for _ in range(draw.randint(1, 3))]
     return World(queues, nodes), leaves
+
+
+def found_world(draw: random.Random) -> World:
+    """A cluster that is full of pods when the scheduler comes, wherever they are, with others that wait."""
+    queues, leaves = random_queues(draw)
+    sizes = [(draw.choice([4, 8]), 16) for _ in range(draw.randint(2, 5))]
+    world = World(queues, sizes)
+    free = {f"n{number:02}": list(size) for number, size in enumerate(sizes, 1)}
+    jobs = [crowding_job(draw, f"j{number:02}", leaves, float(number)) for number in range(draw.randint(12, 30))]
+    world.submit(*(seated(draw, job, free) if draw.random() < 0.6 else job for job in jobs))
+    return world
+
+
+def crowding_job(draw: random.Random, name: str, leaves: list[str], created_s: float) -> Job:
+    """A pod or a gang that may be larger than the rest of the cluster allows."""
+    size = draw.choice([1, 1, 1, 2, 3, 4, 5])
+    return make_job(
+        name,
+        draw.choice(leaves),
+        size,
+        draw.randint(1, size),
+        preemptible=draw.random() < 0.85,
+        gpus=draw.choice([0, 1, 1, 1, 2, 3, 4]),
+        cpus=draw.choice([1, 1, 2, 3, 4]),
+        priority=draw.choice([0, 10, 20, 50, 50, 50, 60]),
+        created_s=created_s,
+    )
+
+
+def seated(draw: random.Random, job: Job, free: dict[str, list[int]]) -> Job:
+    """The job with as many of its pods on nodes as there is room for; `free` are the GPUs and cores of each node."""
+    pods = []
+    for pod in job.pods:
+        need = [pod.requests.get(GPU), pod.requests.get(CPU) // 1000]
+        nodes = [name for name, left in free.items() if all(a >= b for a, b in zip(left, need, strict=True))]
+        name = draw.choice(nodes) if nodes else None
+        if name is not None:
+            free[name] = [a - b for a, b in zip(free[name], need, strict=True)]
+        pods.append(replace(pod, node=name))
+    return replace(job, pods=tuple(pods))

@@ -146,6 +146,8 @@ class QueueLedger:
         """The layout of columns from which that was read."""
         self._crowded = False
         """Whether more of it is asked for than counts."""
+        self._vacated = False
+        """Whether pods may have left that alone asked for a part of it: something else may count instead."""
         self._outside: dict[int, int] = {}
         """What pods outside of any share hold, by resource."""
         self._changes = 0
@@ -198,6 +200,8 @@ class QueueLedger:
         """The tree with shares as they are now."""
         if self._layout != self._resources.layout:
             self._read_offers()
+        if self._vacated and state.undo.steps is None:  # in a what-if, the queues that it looks at have to stay
+            self._fill_vacancies()
         if self._late:
             self._catch_up()
         tree = self.tree
@@ -472,8 +476,7 @@ class QueueLedger:
         if not said & _STAYING:
             del self._entries[uid]
             self._latest = None
-            if self._crowded and any(index in self.tree.unnamed for index, _ in entry.demand.amounts):
-                self.reassign()  # another pod's resource may count instead
+            self._vacated = self._vacated or self._crowded
 
     def amounts(self, requests: Requests) -> Amounts:
         """What counts of a pod's requests: cpu, memory, devices that nodes offer, and whatever queues name."""
@@ -497,15 +500,15 @@ class QueueLedger:
         known = [each for each in requests.amounts if tree.names(each[0]) or each[0] in offered]
         found = tuple(sorted((index, amount) for name, amount in known if (index := tree.index(name)) is not None))
         if len(found) < len(known):
-            self._crowded = True
-            used = {
-                index
-                for each in (*(entry.demand.amounts for entry in self._entries.values()), found)
-                for index, _ in each
-            }
-            if not used.issuperset(tree.unnamed):
-                self.reassign()
+            self._crowded = self._vacated = True
         return found
+
+    def _fill_vacancies(self) -> None:
+        """Assign all pods again if something counts that nobody asks for any more."""
+        self._vacated = False
+        used = {index for entry in self._entries.values() for index, _ in entry.demand.amounts}
+        if self._crowded and not used.issuperset(self.tree.unnamed):
+            self.reassign()
 
     def _read_offers(self, *, whole: bool = False) -> None:
         """Look at what nodes offer; pods are counted again if that concerns any. `whole`: they are counted anyway.

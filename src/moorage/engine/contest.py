@@ -56,16 +56,16 @@ class Contest(Generic[J]):
             return None
         return self._leaves[self._best(None)[2]][0][2]
 
-    def done(self, job: J, successor: J | None = None) -> None:
-        """The first job is out, or competes on as `successor`; what its queue has may be another amount now."""
+    def done(self, job: J, *successors: J) -> None:
+        """The first job is out, and others compete from now on; what its queue has may be another amount now."""
         leaf, jobs = job.leaf, self._leaves[job.leaf]
         heapq.heappop(jobs)
         self._changed(leaf)
         if job.gang is not None:  # others of the gang may have another place by that
             jobs[:] = sorted((self._key(each) if each.gang == job.gang else key, n, each) for key, n, each in jobs)
-        if successor is not None:
-            self._add(successor)
-        elif not self._leaves[leaf]:
+        for each in successors:
+            self._add(each)
+        if not self._leaves[leaf]:
             self._drop(leaf)
 
     def discard(self, leaf: QueueNode, wanted: Callable[[J], bool]) -> None:

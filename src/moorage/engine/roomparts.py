@@ -47,6 +47,8 @@ class Claimant(NamedTuple):
     need: Amounts
     preemptible: bool
     priority: int
+    reclaims: bool = False
+    """Whether it got its room by taking back a share."""
 
     @property
     def gang(self) -> GangKey | None:

@@ -9,7 +9,7 @@ A round that is told to end keeps what it has found, and knows what need not be 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
@@ -129,10 +129,10 @@ class RoomRound:
 
         Returns whether they do, so that the round after the next one has to be looked at.
         """
-        given, departures, hopeless = self._standing(), self._departures, self._hopeless
+        given, departures, hopeless, refusals = self._standing(), self._departures, self._hopeless, self._refusals
         before = {entry.pod.uid: departures.node_of(entry.pod.uid) for each in given for entry in each.entries}
         self._served, self._departures, self._hopeless = [], RoundDepartures(self._state, self._trial), set()
-        self._given, self._pool = given, None
+        self._given, self._pool, self._refusals = given, None, Refusals()  # the next round knows of none
         with self._state.statement() as what_if:
             self._pass([unit for unit in units if self._sharing.next_pods(unit)])
             left = {uid: node for uid in before if (node := departures.node_of(uid))}
@@ -141,9 +141,9 @@ class RoomRound:
                 what_if.commit()
                 departures.add(self._departures, before)
         kept = [each for each in given if all(entry.pod.uid in left for entry in each.entries)]
-        self._departures, self._hopeless, self._given = departures, hopeless, []
+        self._departures, self._hopeless, self._given, self._refusals = departures, hopeless, [], refusals
         self._served = [*given, *self._served] if moves else given
-        self.undone = not self.cut and self._refusals.learn(given, kept)
+        self.undone = not self.cut and refusals.learn(given, kept)
         return moves
 
     def _refused(self, claimant: Claimant) -> bool:
@@ -226,29 +226,50 @@ class RoomRound:
         """Place all that has got room or has lost it once more, in the order of queues, with the others that wait.
 
         Room that is made may go to another unit than the one that made it, and what would be taken back in the next
-        round is not taken at all.
+        round is not taken at all. A gang that lost pods gets these back before it gets others instead.
         """
         away = self._departures.away()
         if not away:
             return
-        state, units = self._state, {each.unit.uid: each.unit for each in self._served}
+        units = {each.unit.uid: each.unit for each in self._served}
+        takers = {node for each in self._served if each.reclaims for node in each.leaf.path}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
-            state.remove_pod(uid)
-        jobs: list[Claimant | Returning] = [Returning(*each) for each in self._jobs_of(away)]
+            self._state.remove_pod(uid)
+        back, later = [Returning(*each) for each in self._jobs_of(away)], dict[object, list[Unit]]()
+        losing = {each.gang for each in back} - {None}
         self._served = []
         order = self._sharing.order(waiting)
         units |= {item.unit.uid: item.unit for item in islice(iter(order.pop, None), _MOST_ANEW) if item is not None}
-        jobs += [self._claimant(unit, self._sharing.item(unit).need) for unit in units.values()]
+        for unit in self._contestants(units.values(), takers):
+            later.setdefault(unit.gang if unit.gang in losing else None, []).append(unit)
         nodes: dict[str, str] = {}
-        contest = self._contest(jobs)
+        contest = self._contest([*back, *map(self._next, later.pop(None, ()))])
         while (job := contest.first()) is not None:
             if isinstance(job, Returning):
-                contest.done(job, job if self._return(job, nodes, home_first=True) and job.records else None)
+                returned = self._return(job, nodes, home_first=True)
+                others = () if job.records else map(self._next, later.get(job.gang, ()))
+                contest.done(job, *([job] if returned and job.records else others))
             elif not job.entries or self._refused(job) or not self._promise(job):
                 contest.discard(job.leaf, partial(self._differs, kind_of_claimant(job)))  # room only gets less
             else:
-                left = self._sharing.next_pods(job.unit)
-                contest.done(job, self._claimant(job.unit, self._sharing.item(job.unit).need) if left else None)
+                contest.done(job, *([self._next(job.unit)] if self._sharing.next_pods(job.unit) else ()))
+
+    def _contestants(self, units: Iterable[Unit], takers: Container[QueueNode]) -> Iterator[Unit]:
+        """Units that stand for their queues. Where a share was taken back, only those do that there is room for now:
+        what is given to others on account of a unit that cannot start would be taken back again, without end.
+        """
+        fits: dict[Kind, bool] = {}
+        for unit in units:
+            claimant = self._next(unit)
+            kind = kind_of_claimant(claimant)
+            if kind not in fits:
+                taking = any(node in takers for node in claimant.leaf.path)
+                fits[kind] = not taking or (bool(claimant.entries) and self._try(claimant, [], _always) is not None)
+            if fits[kind]:
+                yield unit
+
+    def _next(self, unit: Unit) -> Claimant:
+        return self._claimant(unit, self._sharing.item(unit).need)
 
     def _differs(self, kind: Kind, job: Claimant | Returning) -> bool:
         return isinstance(job, Returning) or kind_of_claimant(job) != kind
@@ -304,7 +325,8 @@ class RoomRound:
             for each in pool.leaves
             if each is not leaf
         }
-        return self._conclude(claimant, self._search(claimant, victims, fair), f"reclaimed for queue {leaf.name}")
+        plan = self._search(claimant, victims, fair)
+        return self._conclude(claimant._replace(reclaims=True), plan, f"reclaimed for queue {leaf.name}")
 
     def _preempt(self, claimant: Claimant) -> bool:
         """Evict less important pods of the same leaf."""
@@ -524,7 +546,7 @@ class RoomRound:
         while (best := contest.first()) is not None:
             if isinstance(best, Returning):
                 back = self._return(best, nodes, home_first=placed)
-                contest.done(best, best if back and best.records else None)
+                contest.done(best, *([best] if back and best.records else ()))
                 continue
             placed = True
             found = self._placing.place([entry.pod for entry in best.entries], victims)
