@@ -225,6 +225,7 @@ class Story:
         heads = self.units.heads()
         assert {id(each.unit) for each in heads.values()} <= self.items.keys()
         assert heads.keys() == {leaf for leaf, _ in self.items.values()}
+        assert sorted(map(id, self.units.rest())) == sorted(self.items)
 
 
 def _told(item: Item | None) -> str:

@@ -278,7 +278,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_sharing",
             "_seen",
             "_again_s",
-            "_hopeless",
+            "_memory",
             "_spared",
             "_waits_s",
             "unfinished",

@@ -16,7 +16,7 @@ from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.lifecycle import BACKOFF, BINDING, READY
-from moorage.engine.refusals import Kind
+from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order
 from moorage.engine.settling import make_room
 from moorage.engine.sharing import Sharing
@@ -52,8 +52,8 @@ class MakingRoom:
         self._sharing: Sharing | None = None
         self._seen: tuple[object, ...] = ()
         """What the last round was made for; another one would end like it, unless that one is unfinished."""
-        self._hopeless: set[tuple[str, Kind]] = set()
-        """What that round has tried in vain."""
+        self._memory = RoomMemory()
+        """What that round has found out about its state, if it is unfinished."""
         self.unfinished = False
         """Whether the last round was told to end early: the next call goes on."""
         self.expected: dict[str, Evicted] = {}
@@ -140,7 +140,7 @@ class MakingRoom:
         """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
         if self._sharing is None or unit is None or not self._sharing.governs(pod):
             return None
-        _, orders = make_room(self._context, self._sharing, now, set(), [unit])
+        _, orders = make_room(self._context, self._sharing, now, RoomMemory(), [unit])
         self._sharing.renew()
         for order in orders:
             if pod.uid in order.nodes:
@@ -155,11 +155,12 @@ class MakingRoom:
         same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s and not self._arrived()
         if not units or (same and not self.unfinished):
             self.unfinished = False
+            self._memory.clear()
             return False
         if not same:
-            self._hopeless.clear()
+            self._memory.clear()
         self._waits_s = None
-        room, orders = make_room(self._context, self._sharing, turn.now, self._hopeless, units)
+        room, orders = make_room(self._context, self._sharing, turn.now, self._memory, units)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
         self._spared = room.spared
         self.unfinished = room.cut
@@ -167,7 +168,9 @@ class MakingRoom:
         for order in done:
             self._carry_out(order, turn)
         if room.cut and not done:  # otherwise the next call would do the same, and so on for ever
-            self._hopeless |= room.vain
+            self._memory.hopeless |= room.vain
+        if not room.cut:
+            self._memory.clear()
         self._sharing.renew()
         if self._again_s < inf:
             self._context.set_alarm(self._again_s, units[0])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.engine.context import EngineContext
-from moorage.engine.refusals import Kind, Refusals
+from moorage.engine.refusals import Refusals
+from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order
 from moorage.engine.sharedroom import RoomRound
 from moorage.engine.sharing import Sharing
@@ -16,14 +17,14 @@ _MOST_LOOKS = 8
 
 
 def make_room(
-    context: EngineContext, sharing: Sharing, now: float, hopeless: set[tuple[str, Kind]], units: Sequence[Unit]
+    context: EngineContext, sharing: Sharing, now: float, memory: RoomMemory, units: Sequence[Unit]
 ) -> tuple[RoomRound, list[Order]]:
-    """A round, and what it does for these units; the state is as before. `hopeless` is what was tried in vain."""
-    refusals, tried = Refusals(), set(hopeless)
+    """A round, and what it does for these units; the state is as before. `memory` is what is known about it."""
+    refusals, tried = Refusals(), set(memory.hopeless)
     for looks in (*[_MOST_LOOKS] * _MOST_LOOKS, 0):
-        hopeless.clear()
-        hopeless |= tried
-        room = RoomRound(context, sharing, now, hopeless, refusals)
+        memory.hopeless.clear()
+        memory.hopeless |= tried
+        room = RoomRound(context, sharing, now, memory, refusals)
         orders = room.make(units, looks)
         if not room.undone:
             break

@@ -27,6 +27,7 @@ from moorage.engine.departures import RoundDepartures
 from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
 from moorage.engine.refusals import Kind, Refusals, kind_of_claimant
+from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning, enough_free, frees_enough
 from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.sharedjobs import (
@@ -43,7 +44,6 @@ from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
 from moorage.engine.victimbudgets import VictimBudgets
-from moorage.framework.gang_capacity import kind_of
 
 STRICT = "Strict"
 _MOST_TRIES = 512
@@ -52,6 +52,10 @@ _LEAST_TRIES = 8
 """How many are tried even if the round should end: a search that gets nowhere in any round would never succeed."""
 _FEW_MEMBERS = 8
 """Up to so many pods, all are placed again with every victim that is added."""
+_MOST_PER_TRY = 64
+"""One set of victims is tried at least for so many units that wait, even if the round should end: every turn looks at
+all of them, and the more there are the fewer turns there may be.
+"""
 _MOST_ANEW = 256
 """How many of the units that still wait are placed with those that got room."""
 
@@ -69,20 +73,23 @@ class RoomRound:
         context: EngineContext,
         sharing: Sharing,
         now: float,
-        hopeless: set[tuple[str, Kind]],
+        memory: RoomMemory,
         refusals: Refusals,
     ) -> None:
         self._refusals = refusals
         self.undone = False
         """Whether the next round would take back what this one gives; then the refusals say so."""
-        self._hopeless = hopeless
+        self._memory = memory
+        self._hopeless = memory.hopeless
         """What has been tried in vain, and for whom, in the state that the round starts with; grows with the round."""
         self.vain: set[tuple[str, Kind]] = set()
         """What had been tried when something first helped, and what that was: hopeless, too, if nothing comes of it."""
         self.cut = False
         """Whether the round was told to end before everything had been tried."""
-        self._tried = False
-        """Whether anything has been tried: each round gets a little further."""
+        self._tries = 0
+        """How many searches there were, and sets of victims that were tried."""
+        self._least = 1
+        """How many there have to be before the round ends early."""
         self._context = context
         self._state = context.state
         self._ledger = context.state.queues
@@ -110,7 +117,8 @@ class RoomRound:
 
     def make(self, units: Iterable[Unit], looks: int) -> list[Order]:
         """What can be done for these units; so many looks at what the next round would do. The state is as before."""
-        units = self._suited(units)
+        units = self._memory.suited(units, self._sharing.next_pods, self._trial.could_fit)
+        self._least += len(units) // _MOST_PER_TRY
         with self._state.statement():
             self._look_ahead()
             self._pass(units)
@@ -158,21 +166,6 @@ class RoomRound:
         served = (*self._given, *self._served)
         return [each for each in served if all(node_of(entry.pod.uid) for entry in each.entries)]
 
-    def _suited(self, units: Iterable[Unit]) -> list[Unit]:
-        """Units whose next pods some node could hold. The others take no part, and do not stand for their queues: these
-        would be compared with pods that never start, and others wait for it.
-        """
-        suits: dict[object, bool] = {}
-        found = []
-        for unit in units:
-            pods = {kind_of(entry.pod): entry.pod for entry in self._sharing.next_pods(unit)}
-            for kind, pod in pods.items():
-                if kind not in suits:  # no difference of keys: that looks at all kinds for every unit
-                    suits[kind] = self._trial.could_fit(pod)
-            if pods and all(suits[kind] for kind in pods):
-                found.append(unit)
-        return found
-
     def _look_ahead(self) -> None:
         """The state once everything that leaves is gone and nominated pods are where they are promised to be."""
         state = self._state
@@ -190,19 +183,15 @@ class RoomRound:
 
     def _serve(self, units: Iterable[Unit], step: Callable[[Claimant], bool]) -> list[Unit]:
         """Try one way for all units in their order; those that are still without a node."""
-        if self._tried and self.cut:
+        if self._is_over():
             return list(units)
         order, left = self._sharing.order(units), list[Unit]()
         turns: Counter[str] = Counter()
-        while (item := order.pop()) is not None:
-            if self._tried and self.cut:
-                left.append(item.unit)
-                continue
+        while not self._is_over() and (item := order.pop()) is not None:
             claimant = self._claimant(item.unit, item.need)
             what = step.__name__, kind_of_claimant(claimant)
             open_ = claimant.entries and what not in self._hopeless and not self._refused(claimant)
-            if open_ and not (self._tried and self._ends()):
-                self._tried = True
+            if open_ and not (self._tries and self._ends() and self._is_over()):
                 if step(claimant):
                     self.vain = self.vain or {*self._hopeless, what}
                     self._hopeless.clear()
@@ -216,7 +205,11 @@ class RoomRound:
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
             left.append(item.unit)
-        return left
+        return [*left, *order.rest()]
+
+    def _is_over(self) -> bool:
+        """Whether the round was told to end, and has got a little further."""
+        return self.cut and self._tries >= self._least
 
     def _ends(self) -> bool:
         self.cut = self._context.stopped() or self.cut
@@ -378,6 +371,7 @@ class RoomRound:
 
     def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
         """Victims for the pods: such that no budget is violated, if there are any; else others, if there may be."""
+        self._tries += 1
         if self._served and (plan := self._try(claimant, [], _always)) is not None:
             return plan  # others have left enough
         self._budgets.guards = len(self._budgets) > 0
@@ -487,6 +481,7 @@ class RoomRound:
 
     def _replace(self, pod: Pod, units: Sequence[VictimUnit]) -> list[VictimUnit] | None:
         """Place a pod instead of these, and of them what still fits; what does not, None if the pod has no place."""
+        self._tries += 1
         self._clear(record for unit in units for record in unit.records)
         if self._trial.place(pod) is None:
             return None
@@ -518,6 +513,7 @@ class RoomRound:
 
     def _try(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> ClaimPlan | None:
         """Take the victims away, place the pods and the victims in their order; None if that is no solution."""
+        self._tries += 1
         state = self._state
         homes = {record.pod.uid: record for unit in victims for record in unit.records}
         with state.statement():

@@ -150,6 +150,11 @@ class UnitTree:
         late = leaf.late
         return heappop(late) if late and late[0] is top[_FIRST] else leaf.line.pop()
 
+    def rest(self) -> list[Unit]:
+        """All units that it has, in no order."""
+        items = (each for place in self._places.values() for each in (*place.line, *place.late, *place.fresh))
+        return [item.unit for item in items if item.ticket == item.unit.ticket]
+
     def heads(self) -> dict[QueueNode, Item]:
         """Leaf -> its first unit."""
         self._top()

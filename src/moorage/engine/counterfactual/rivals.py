@@ -14,6 +14,7 @@ from moorage.core.queueorder import within
 from moorage.core.reclaiming import may_reclaim
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
+from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order, enough_free
 from moorage.engine.settling import make_room
 from moorage.engine.sharing import Sharing
@@ -194,7 +195,7 @@ class Rivals:
             units = [unit for unit in units if unit is own or self._claims(unit, above)]
         if own is not None and own not in units[:count]:
             units = [*units[: count - 1], own]
-        _, found = make_room(self._trial.context, self._sharing, self._now_s, set(), units[:count])
+        _, found = make_room(self._trial.context, self._sharing, self._now_s, RoomMemory(), units[:count])
         self._sharing.renew()
         return found
 
