@@ -162,8 +162,8 @@ class QueueLedger:
         """When what is divided was last computed, by changes of what it follows from."""
         self._latest: LedgerEntry | None = None
         """The pod that came last, which is asked about most."""
-        self._moved: set[str] = set()
-        """Pods that belong elsewhere now."""
+        self.moved: set[str] = set()
+        """Pods that belong elsewhere now; see `take_moved`."""
 
     # --- queues ---
 
@@ -226,6 +226,11 @@ class QueueLedger:
             total.append(max(0, offered - self._outside.get(index, 0)))
         return total
 
+    def catch_up(self) -> None:
+        """Follow the queues as they are, if that was put off."""
+        if self._late:
+            self._catch_up()
+
     def _catch_up(self) -> None:
         """Bring the tree up to date with the queues that there are: where they changed if they are few, else all."""
         self._late = False
@@ -260,9 +265,8 @@ class QueueLedger:
 
     def take_moved(self) -> set[str]:
         """Pods that belong elsewhere than when this was last asked."""
-        if self._late:
-            self._catch_up()
-        moved, self._moved = self._moved, set()
+        self.catch_up()
+        moved, self.moved = self.moved, set()
         return moved
 
     def _queue(self, name: str) -> Queue | None:
@@ -274,7 +278,7 @@ class QueueLedger:
             demand = self._demand(entry.pod)
             if demand.member != entry.demand.member:
                 self._recount(entry, demand)
-                self._moved.add(entry.pod.uid)
+                self.moved.add(entry.pod.uid)
 
     def _build(self) -> None:
         self._stale = False
@@ -290,7 +294,7 @@ class QueueLedger:
             known, entry.demand = entry.demand.member, self._demand(entry.pod)
             member = entry.demand.member
             if member.queue != known.queue or member.problem != known.problem:
-                self._moved.add(entry.pod.uid)
+                self.moved.add(entry.pod.uid)
             entry.counted = 0
             self._say(entry, entry.said)
 
@@ -397,6 +401,17 @@ class QueueLedger:
                 return
         entry = self._entry(pod)
         self._say(entry, (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & _STAYING)
+
+    @property
+    def leaving(self) -> set[str]:
+        """Pods on nodes that are said to leave them."""
+        return {uid for uid, entry in self._entries.items() if entry.said & STANDS and entry.said & LEAVING}
+
+    @leaving.setter
+    def leaving(self, uids: set[str]) -> None:
+        for uid, entry in self._entries.items():
+            if entry.said & STANDS:
+                self._say(entry, entry.said | LEAVING if uid in uids else entry.said & _STAYING)
 
     def leave(self, uid: str) -> None:
         """A pod is on no node any more."""

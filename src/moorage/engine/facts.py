@@ -91,7 +91,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_tallies": dict[Side, SideTally],
         "_pending": dict[Side, int],
     },
-    Sharing: {"wanting": dict[str, Unit]},
+    Sharing: {"wanting": dict[str, Unit], "moved": set[str], "leaving": set[str]},
     MakingRoom: {
         "expected": dict[str, Evicted],
         "_evicted_s": list[float],

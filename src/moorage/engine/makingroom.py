@@ -114,12 +114,9 @@ class MakingRoom:
         queues, nominations = self._state.queues, self._state.nominations
         for pod in nominations.pods() if queues.active else ():
             queues.promise(pod)
-        for uid, evicted in self.expected.items():
-            record = self._state.record(uid)
+        for evicted in self.expected.values():
             if not evicted.successor:
                 queues.expect(evicted.pod, value=True)
-            elif record is not None:
-                queues.stand(record.pod, leaving=True)
 
     def make(self, turn: Turn) -> bool:
         """Make room where that is possible; returns whether units may be tried at once."""

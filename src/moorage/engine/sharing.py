@@ -157,6 +157,28 @@ class Sharing:
                 queue.sort_again(unit, now)
             self._units.note_gone()
 
+    @property
+    def moved(self) -> set[str]:
+        """Pods that belong elsewhere than before, and whose units were not sorted again yet."""
+        return self._ledger.moved
+
+    @moved.setter
+    def moved(self, uids: set[str]) -> None:
+        self._ledger.moved = uids
+
+    @property
+    def leaving(self) -> set[str]:
+        """Pods on nodes that count no more, as they are being deleted or have a place elsewhere."""
+        return self._ledger.leaving
+
+    @leaving.setter
+    def leaving(self, uids: set[str]) -> None:
+        self._ledger.leaving = uids
+
+    def tidy(self) -> None:
+        """Follow the queues as they are, so that an image need not tell which of them have changed."""
+        self._ledger.catch_up()
+
     def renew(self, pods: Iterable[Pod] = ()) -> None:
         """Sort active units again; these pods wait."""
         self._builds = -1

@@ -11,6 +11,7 @@ from moorage.adapters.journal.writer import Journal
 from moorage.app.journal import document_of
 from moorage.core.commands import Command
 from moorage.core.events import ConfigurationChanged, Event
+from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
 from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
@@ -41,6 +42,21 @@ def recorded_text(text: str) -> str:
     return document_of(configuration, build_profiles(configuration, REGISTRY))
 
 
+class Asked:
+    """Remembers at which question the engine was first told to stop, as the scheduler does."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._count = 0
+        self.stopped_at = 0
+
+    def __call__(self) -> bool:
+        self._count += 1
+        stops = self._stop()
+        self.stopped_at = self.stopped_at or (self._count if stops else 0)
+        return stops
+
+
 class RecordedEngine:
     """An engine whose calls are written down; everything else of it is the engine's own."""
 
@@ -54,10 +70,12 @@ class RecordedEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
 
-    def handle(self, events: Iterable[Event], now: float, budget: int = 1 << 62) -> tuple[list[Command], float | None]:
-        told = list(events)
-        commands, next_s = self.engine.handle(told, now, budget)
-        self.journal.turn(told, now, budget, commands)
+    def handle(
+        self, events: Iterable[Event], now: float, budget: int = 1 << 62, stop: Stop | None = None
+    ) -> tuple[list[Command], float | None]:
+        told, asked = list(events), None if stop is None else Asked(stop)
+        commands, next_s = self.engine.handle(told, now, budget, asked)
+        self.journal.turn(told, now, budget, commands, 0 if asked is None else asked.stopped_at)
         self.after_turn(now)
         return commands, next_s
 

@@ -49,6 +49,16 @@ def memo_types(runner: Runner) -> dict[str, Any]:
     return {key: kind for each in runner.plugins.all for key, kind in each.plugin.keeps.items()}
 
 
+def tidy(part: Any) -> None:
+    """Tidy a part of an engine, and then those that are parts of it."""
+    if hasattr(part, "tidy"):
+        part.tidy()
+    for name, declared in FACTS[type(part)].items():
+        own = getattr(part, name)
+        if own is not None and parts_of(declared)[0] in FACTS:
+            tidy(own)
+
+
 class FactWriter:
     """Packs facts; entities that are met are written by `entities`."""
 
@@ -79,9 +89,7 @@ class FactWriter:
             number += 1
 
     def part(self, part: Any) -> list[Any]:
-        """The facts of a part of the engine."""
-        if hasattr(part, "tidy"):
-            part.tidy()
+        """The facts of a part of the engine, which is tidy."""
         return self.listed(part, FACTS[type(part)])
 
     def listed(self, part: Any, listed: Mapping[str, Any]) -> list[Any]:

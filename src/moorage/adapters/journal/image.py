@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.adapters.journal.factcodec import FactReader, FactWriter
+from moorage.adapters.journal.factcodec import FactReader, FactWriter, tidy
 from moorage.adapters.journal.records import Image, Restorer, Scribe, checked_object
 from moorage.adapters.journal.values import Unreadable, decode, reading
 from moorage.core.nodes import Node
@@ -30,8 +30,14 @@ _MOST_ROWS = 1 << 20
 
 
 def dump(engine: Engine, scribe: Scribe) -> bytes:
-    """The records of the image of an engine between two turns."""
+    """The records of the image of an engine between two turns; it goes on as one that is made of them would."""
+    tidy(engine)
     return scribe.image(_facts(engine, FactWriter(scribe, engine), scribe))
+
+
+def pass_by(engine: Engine) -> None:
+    """An image of this engine was taken here: go on as the one did that it was taken of."""
+    tidy(engine)
 
 
 def _with_devices(record: PodRecord) -> Pod:

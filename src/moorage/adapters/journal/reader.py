@@ -23,6 +23,8 @@ class JournalReader:
         self.folder = folder
         self.warnings: list[str] = []
         """What was left out, as far as was read; one line each."""
+        self._restorer = Restorer()
+        """Of the segment that was read last."""
         try:
             self.segments = segments(folder)
         except FileNotFoundError:
@@ -41,7 +43,8 @@ class JournalReader:
 
     def records_of(self, path: Path) -> Iterator[Record]:
         """Everything in one segment; nothing if it was dropped meanwhile."""
-        segment, restorer, begun = Segment(path), Restorer(), False
+        segment, restorer, begun = Segment(path), Restorer(self._restorer.all_shared), False
+        self._restorer = restorer
         try:
             for piece in segment.pieces():
                 record = restorer.restore(piece)

@@ -8,6 +8,7 @@ compared with those bytes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -295,12 +296,25 @@ def _end(data: bytes) -> End:
 
 
 class Restorer:
-    """Makes of pieces what was recorded; one for each segment."""
+    """Makes of pieces what was recorded; one for each segment.
 
-    def __init__(self) -> None:
+    What the segment before shared (`known`) is the same object here: engines tell templates apart by identity, and one
+    that is gone on with would take pods that are alike for different ones.
+    """
+
+    def __init__(self, known: Iterable[PodTemplate | Requests] = ()) -> None:
         self._shared: list[PodTemplate | Requests] = []
+        self._known: dict[PodTemplate | Requests, deque[PodTemplate | Requests]] = {}
+        """What the segment before shared and this one does not yet: usually one of each value."""
+        for value in known:
+            self._known.setdefault(value, deque()).append(value)
         self._facts: list[bytes] = []
         self._events: list[Event] = []
+
+    @property
+    def all_shared(self) -> Sequence[PodTemplate | Requests]:
+        """What the segment has shared so far."""
+        return self._shared
 
     def restore(self, piece: Piece) -> Record | None:
         """The record of a piece; None if it is only used by later ones. `Unreadable` if it cannot be decoded."""
@@ -339,7 +353,8 @@ class Restorer:
         value = loads(data)
         if not isinstance(value, PodTemplate | Requests) or len(self._shared) >= MOST_SHARED:
             raise Unreadable(f"a segment shares a {type(value).__name__}, or more than {MOST_SHARED} values")
-        self._shared.append(value)
+        known = self._known.get(value)
+        self._shared.append(known.popleft() if known else value)
 
     def _event(self, row: Any) -> Event:
         event: Event

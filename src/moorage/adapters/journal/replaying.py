@@ -1,7 +1,8 @@
 """Decides everything in a journal again, with the same engine, and compares.
 
-A segment that follows the one before without a gap is gone on with; after a gap, or where older segments were dropped,
-the replay begins with the image at the beginning of the segment. Every call must give the very bytes of the record.
+A segment that follows the one before without a gap is gone on with, tidied where the recorded engine was for its image;
+after a gap, or where older segments were dropped, the replay begins with the image at the beginning of the segment.
+Every call must give the very bytes of the record.
 """
 
 from __future__ import annotations
@@ -166,6 +167,8 @@ class Player:
         if self.engine is None:
             self.engine = engine_of(record, self._start, self._registry)
             self.biographer.find(self.engine)
+        else:
+            image.pass_by(self.engine)
 
     def _turn(self, turn: RecordedTurn) -> None:
         self.result.saw(turn.now_s)
@@ -176,7 +179,7 @@ class Player:
             raise ReadError("a segment neither begins with an empty engine nor with an image; it cannot be replayed")
         events = list(self._equipped(turn.events))
         try:
-            stop = _stop_at(turn.stopped_at)
+            stop = stop_at(turn.stopped_at)
             commands: list[Command] | None = self.engine.handle(events, turn.now_s, turn.budget, stop)[0]
         except Exception:  # noqa: BLE001 - the recorded call may have raised too
             commands = None
@@ -207,7 +210,7 @@ class Player:
             self.result.differences += _differences(now_s, commands_of(recorded), commands or [])
 
 
-def _stop_at(number: int) -> Stop | None:
+def stop_at(number: int) -> Stop | None:
     """Ends a call where the recorded one was ended."""
     asked = itertools.count(1)
     return (lambda: next(asked) >= number) if number else None
