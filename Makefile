@@ -82,7 +82,7 @@ turns: $(READY) controlplane ## Compare the speed with that of another commit, i
 	@$(BIN)/python -m tests.turns.run $(COMMIT) $(ARGS)
 
 properties: $(READY) ## Try 10,000 random histories of the plan, of gangs and of queues (SEQUENCES=)
-	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) MOORAGE_QUEUE_WORLDS=$(or $(SEQUENCES),10000) MOORAGE_QUEUE_HISTORIES=$(or $(SEQUENCES),5000) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py tests/queues
+	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) MOORAGE_QUEUE_WORLDS=$(or $(SEQUENCES),10000) MOORAGE_QUEUE_HISTORIES=$(or $(SEQUENCES),5000) MOORAGE_REPLAYED_HISTORIES=$(or $(SEQUENCES),500) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py tests/queues
 
 suggestions: $(READY) ## Check what explain suggests for 500 generated pods that fit nowhere (PODS=)
 	@MOORAGE_SUGGESTIONS=$(or $(PODS),500) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/suggestions

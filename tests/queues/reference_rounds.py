@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -447,6 +447,13 @@ class Round:
     def fits(self, asking: Asking) -> bool:
         return bool(asking.pods) and self.attempt(asking, [], lambda *_: True) is not None
 
+    def losers(self) -> Iterator[Asking]:
+        ref = self.ref
+        for job in ref.jobs.values():
+            out = sorted(pod for pod in job.pods if pod in self.homes and pod not in ref.at)
+            if out:
+                yield Asking(job, out, self.homes, sum(pod in ref.at for pod in job.pods) + len(out))
+
     def place_anew(self, waiting: list[RefJob]) -> None:
         ref = self.ref
         if all(pod in ref.at for pod in self.homes):
@@ -456,12 +463,7 @@ class Round:
         for each in self.served:
             for pod in each.pods:
                 ref.at.pop(pod, None)
-        todo: list[Asking] = []
-        for job in ref.jobs.values():
-            out = sorted(pod for pod in job.pods if pod in self.homes and pod not in ref.at)
-            if out:
-                standing = sum(pod in ref.at for pod in job.pods)
-                todo.append(Asking(job, out, self.homes, standing + len(out)))
+        todo = list(self.losers())
         self.served = []
         others = [Asking(job, ref.next_pods(job)) for job in dict.fromkeys([*jobs, *waiting])]
         others = [each for each in others if takers.isdisjoint(self.names(each.job)) or self.fits(each)]

@@ -63,6 +63,11 @@ def test_a_cluster_that_is_found_far_from_its_shares_comes_to_rest(part: int) ->
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+def test_a_pod_that_has_to_go_is_not_replaced_by_one_of_its_gang() -> None:
+    """Nothing would be won by that, and the one that goes would replace it in its turn."""
+    found(440)
+
+
 @pytest.mark.parametrize("seed", [3, 24, 36, 62, 123, 147])
 def test_rounds_that_are_always_told_to_end_do_not_go_on_for_ever(seed: int) -> None:
     """What such a round has found and given up again is not found anew by the next one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from moorage.core.membership import GangKey
@@ -76,6 +76,21 @@ class Returning:
         return self.records[: max(1, self.job.least - active)]
 
 
+Held = Mapping[QueueNode, Sequence[int]]
+Allowed = Callable[[Claimant, list[VictimUnit], Held], bool]
+"""Whether a claimant may cost others so much; with what queues held before, where that is not what they hold now."""
+
+
+def always(_: Claimant, __: list[VictimUnit], ___: Held) -> bool:
+    """Whatever it costs."""
+    return True
+
+
+def nothing(_: Claimant, lost: list[VictimUnit], __: Held) -> bool:
+    """As long as all find a place again."""
+    return not lost
+
+
 def enough_free(state: ClusterState, need: Amounts) -> bool:
     """Whether all nodes together have enough left."""
     resources, rows = state.resources, state.rows()
@@ -100,3 +115,10 @@ def frees_enough(state: ClusterState, pod: Pod, node: str, units: Iterable[Victi
     left = resources.allocatable[:, row] - resources.requested[:, row]
     wanted = resources.vector(pod.requests)
     return not wanted.unknown and all(left[column] + freed[column] >= amount for column, amount in wanted.pairs)
+
+
+def is_plain(state: ClusterState, pod: Pod) -> bool:
+    """Whether amounts decide where a pod may get room: no other pods, volumes or devices matter to it."""
+    template = pod.template
+    bound = template.has_pod_terms or template.spread or template.volumes or template.claims
+    return not bound and not state.pod_terms

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from moorage.core.gangs import terms_of
 from moorage.core.pods import Pod
 from moorage.core.queueorder import Precedence, victim_precedence
+from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.values import dataclass
@@ -128,6 +130,23 @@ class VictimPool:
         """A job of which nothing is taken yet."""
         return standing_job(self._sharing, job, job.records)
 
+    def ripe(self, jobs: Sequence[StandingJob], least_s: float, now: float) -> tuple[Sequence[StandingJob], float]:
+        """Jobs that have run for so long, and of the others what they have above their minimum; and when the first of
+        the others will have, which is never if there are none.
+        """
+        if not least_s:
+            return jobs, inf
+        found, first_s = list[StandingJob](), inf
+        for each in jobs:
+            ripe_s = least_s + min(running_since_s(record.pod, now) for record in each.job.records)
+            if ripe_s <= now:
+                found.append(each)
+                continue
+            first_s = min(first_s, ripe_s)
+            if (surplus := each.job.surplus) is not None:
+                found.append(self.stand(surplus))
+        return sorted(found, key=_BY_KEY), first_s
+
 
 def standing_job(sharing: Sharing, job: RunningJob, left: list[PodRecord]) -> StandingJob:
     """A job of which these pods are left."""
@@ -209,6 +228,19 @@ def running_job(state: ClusterState, sharing: Sharing, records: Sequence[PodReco
         terms = terms_of(state, pod.template.gang)
         least = len(records) if terms is None or terms.min_count is None else terms.min_count
     return RunningJob(leaf, least, records)
+
+
+def jobs_of(
+    state: ClusterState, sharing: Sharing, lost: Iterable[PodRecord]
+) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
+    """The jobs that lost pods, with these and those that still stand, and the pods that were lost."""
+    groups: dict[object, list[PodRecord]] = {}
+    for record in lost:
+        groups.setdefault(_job_key(record.pod), []).append(record)
+    for records in groups.values():
+        gang = records[0].pod.template.gang
+        standing = [] if gang is None else list(state.gangs.standing(gang).values())
+        yield running_job(state, sharing, [*standing, *records]), records
 
 
 def without(standings: Standings, sharing: Sharing, uids: set[str]) -> dict[QueueNode, list[StandingJob]]:

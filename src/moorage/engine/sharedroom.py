@@ -17,7 +17,6 @@ from math import inf
 from moorage.core.arrays import Rows
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import shortage, within
-from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
@@ -28,7 +27,19 @@ from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
 from moorage.engine.refusals import Kind, Refusals, kind_of_claimant
 from moorage.engine.roommemory import RoomMemory
-from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning, enough_free, frees_enough
+from moorage.engine.roomparts import (
+    Allowed,
+    Claimant,
+    ClaimPlan,
+    Held,
+    Order,
+    Returning,
+    always,
+    enough_free,
+    frees_enough,
+    is_plain,
+    nothing,
+)
 from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.sharedjobs import (
     RunningJob,
@@ -37,7 +48,7 @@ from moorage.engine.sharedjobs import (
     VictimOrder,
     VictimPool,
     VictimUnit,
-    running_job,
+    jobs_of,
     without,
 )
 from moorage.engine.sharing import Sharing
@@ -58,11 +69,6 @@ all of them, and the more there are the fewer turns there may be.
 """
 _MOST_ANEW = 256
 """How many of the units that still wait are placed with those that got room."""
-
-
-Held = Mapping[QueueNode, Sequence[int]]
-Allowed = Callable[[Claimant, list[VictimUnit], Held], bool]
-"""Whether a claimant may cost others so much; with what queues held before, where that is not what they hold now."""
 
 
 class RoomRound:
@@ -228,7 +234,10 @@ class RoomRound:
         takers = {node for each in self._served if each.reclaims for node in each.leaf.path}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
             self._state.remove_pod(uid)
-        back, later = [Returning(*each) for each in self._jobs_of(away)], dict[object, list[Unit]]()
+        back, later = (
+            [Returning(*each) for each in jobs_of(self._state, self._sharing, away)],
+            dict[object, list[Unit]](),
+        )
         losing = {each.gang for each in back} - {None}
         self._served = []
         order = self._sharing.order(waiting)
@@ -257,7 +266,7 @@ class RoomRound:
             kind = kind_of_claimant(claimant)
             if kind not in fits:
                 taking = any(node in takers for node in claimant.leaf.path)
-                fits[kind] = not taking or (bool(claimant.entries) and self._try(claimant, [], _always) is not None)
+                fits[kind] = not taking or (bool(claimant.entries) and self._try(claimant, [], always) is not None)
             if fits[kind]:
                 yield unit
 
@@ -266,16 +275,6 @@ class RoomRound:
 
     def _differs(self, kind: Kind, job: Claimant | Returning) -> bool:
         return isinstance(job, Returning) or kind_of_claimant(job) != kind
-
-    def _jobs_of(self, away: Iterable[PodRecord]) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
-        """The jobs that lost pods, and these."""
-        groups: dict[object, list[PodRecord]] = {}
-        for home in away:
-            groups.setdefault(home.pod.template.gang or home.pod.uid, []).append(home)
-        for records in groups.values():
-            gang = records[0].pod.template.gang
-            standing = [] if gang is None else list(self._state.gangs.standing(gang).values())
-            yield running_job(self._state, self._sharing, [*standing, *records]), records
 
     def _claimant(self, unit: Unit, need: Amounts) -> Claimant:
         member = self._sharing.member(unit.pod)
@@ -289,7 +288,7 @@ class RoomRound:
 
     def _promise(self, claimant: Claimant) -> bool:
         """Room that others are about to leave."""
-        return self._conclude(claimant, self._try(claimant, [], _always), "")
+        return self._conclude(claimant, self._try(claimant, [], always), "")
 
     def _consolidate(self, claimant: Claimant) -> bool:
         """Move pods that all find a place again."""
@@ -298,7 +297,7 @@ class RoomRound:
         if not enough_free(self._state, claimant.need):
             return False
         pool = self._victims()
-        plan = self._search(claimant, {each: pool.standing(each) for each in pool.leaves}, _nothing)
+        plan = self._search(claimant, {each: pool.standing(each) for each in pool.leaves}, nothing)
         return self._conclude(claimant, plan, "moved so that another pod fits")
 
     def _reclaim(self, claimant: Claimant) -> bool:
@@ -333,7 +332,7 @@ class RoomRound:
             if -int(each.key[0]) < claimant.priority and (gang is None or each.job.pod.template.gang != gang)
         ]
         victims = {leaf: self._ripe(lower, (node.queue.preempt_min_runtime_s for node in leaf.path))}
-        plan = self._search(claimant, victims, _always)
+        plan = self._search(claimant, victims, always)
         return self._conclude(claimant, plan, f"preempted by a more important pod of queue {leaf.name}")
 
     def _victims(self) -> VictimPool:
@@ -354,25 +353,16 @@ class RoomRound:
         ones only what they have above their minimum.
         """
         least_s = next((each for each in periods if each is not None), 0.0)
-        if not least_s:
-            return jobs
-        found = []
-        for each in jobs:
-            ripe_s = least_s + min(running_since_s(record.pod, self._now) for record in each.job.records)
-            if ripe_s <= self._now:
-                found.append(each)
-                continue
-            self.ripe_s = min(self.ripe_s, ripe_s)
-            if (surplus := each.job.surplus) is not None:
-                found.append(self._victims().stand(surplus))
-        return sorted(found, key=lambda each: each.key)
+        found, ripe_s = self._victims().ripe(jobs, least_s, self._now)
+        self.ripe_s = min(self.ripe_s, ripe_s)
+        return found
 
     # --- the search ---
 
     def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
         """Victims for the pods: such that no budget is violated, if there are any; else others, if there may be."""
         self._tries += 1
-        if self._served and (plan := self._try(claimant, [], _always)) is not None:
+        if self._served and (plan := self._try(claimant, [], always)) is not None:
             return plan  # others have left enough
         self._budgets.guards = len(self._budgets) > 0
         plan = self._find(claimant, victims, check)
@@ -418,7 +408,7 @@ class RoomRound:
             return plan
         known = {record.pod.uid for unit in recorded for record in unit.records}
         touching: dict[str, list[VictimUnit]] = {}
-        sure = len(part.entries) == 1 and self._is_plain(part.entries[0].pod)
+        sure = len(part.entries) == 1 and is_plain(self._state, part.entries[0].pod)
         tries, left = 0, without(victims, self._sharing, known) if known else victims
         for unit in VictimOrder(self._sharing, self._ledger.settle(self._state), left):
             nodes = [n for n in unit.nodes if not self._budgets.protect([*recorded, *touching.get(n, ()), unit])]
@@ -461,12 +451,6 @@ class RoomRound:
         search = GangVictims(order, place, self._could_hold, take, self._enough)
         with self._state.statement():
             return search.find([entry.pod for entry in claimant.entries])
-
-    def _is_plain(self, pod: Pod) -> bool:
-        """Whether amounts decide where a pod may get room: no other pods, volumes or devices matter to it."""
-        template = pod.template
-        bound = template.has_pod_terms or template.spread or template.volumes or template.claims
-        return not bound and not self._state.pod_terms
 
     def _could_hold(self, pod: Pod, node: str, units: Sequence[VictimUnit]) -> bool:
         """Whether a try is worth it: the pod may fit on the node once these are gone, or into a limit of its queues."""
@@ -607,11 +591,3 @@ class RoomRound:
         if row is not None:
             self._departures.expect(pod, value=False)
             self._state.assume(pod, row)
-
-
-def _always(_: Claimant, __: list[VictimUnit], ___: Held) -> bool:
-    return True
-
-
-def _nothing(_: Claimant, lost: list[VictimUnit], __: Held) -> bool:
-    return not lost
