@@ -228,6 +228,18 @@ def test_ends_that_let_a_pod_start(objects: list[Plain], want: list[str]) -> Non
     assert ends(objects) == want
 
 
+def test_pods_of_another_namespace_are_no_part_of_a_job() -> None:
+    """Anybody may name the uid of a Job of others as the owner of a pod: that hides no end, and adds none."""
+    forged = owned(running("forged", "b"), "Job", "train")
+    forged["metadata"]["namespace"] = "other"
+    pods = [sized(owned(running(f"train-{number}", "b"), "Job", "train"), "500m") for number in range(2)]
+    objects = [node("n1", 3000, 16, "a"), *FULL[1:], sized(forged, "1500m"), *pods, job("train"), STUCK]
+    assert ends(objects) == [
+        "Wait until Job other/train has ended; it then fits on n1.",
+        "Wait until Job default/train has ended; it then fits on n1.",
+    ]
+
+
 def started(body: Plain, at: str) -> Plain:
     """The same, started at another time."""
     return body | {"status": body["status"] | {"startTime": at}}

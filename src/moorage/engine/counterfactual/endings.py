@@ -108,10 +108,11 @@ def _running(scene: Scene, waiting: Pod, enough: _Enough) -> tuple[list[PodRecor
 
 
 def _job_key(pod: Pod) -> object:
+    """What the pods of a job have in common; a uid alone may be that of a Job elsewhere, as anybody can write it."""
     owner = pod.template.owner
     if pod.template.gang is not None or owner is None or owner.kind != JOB:
         return pod.template.gang or pod.uid
-    return owner.uid or (pod.namespace, owner.name)
+    return pod.namespace, owner.uid or owner.name
 
 
 def _ends(records: Sequence[PodRecord]) -> bool:
