@@ -52,7 +52,7 @@ WORLD = [
     member("early", "a", 8),
 ]
 """The pod that is asked about is named before one that is older."""
-LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-1 made room."
+LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-1 has made room."
 
 
 def test_what_others_wait_for_counts_while_one_pod_is_explained() -> None:
@@ -109,7 +109,7 @@ def test_no_change_is_suggested_that_is_not_needed() -> None:
         ]
     )
     assert world.texts() == [
-        "Raise the limit of queue a from 1 to 2 cpu; it then fits on n1 once default/b-2 made room.",
+        "Raise the limit of queue a from 1 to 2 cpu; it then fits on n1 once default/b-2 has made room.",
         "Request no cpu instead of 1; it then fits on n1.",
         "Wait until pod default/a-0 has ended; it then fits on n1.",
     ]
