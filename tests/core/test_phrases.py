@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.core.phrases import counted, joined, listed
+from moorage.core.phrases import counted, joined, listed, room_made
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,13 @@ def test_names_in_a_sentence(names: tuple[str, ...], whole: str, short: str) -> 
 def test_numbers_of_things(number: int, want: str) -> None:
     """One of them is singular."""
     assert counted(number, "pod") == want
+
+
+@pytest.mark.parametrize(
+    ("names", "want"),
+    [((), ""), (("a",), " once a has made room"), (("a", "b"), " once a and b have made room")],
+    ids=["nobody", "one", "two"],
+)
+def test_who_makes_room(names: tuple[str, ...], want: str) -> None:
+    """One has, several have."""
+    assert room_made(names) == want

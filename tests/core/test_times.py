@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from moorage.core.times import time_s
+from moorage.core.times import coming_s, deadline_s, time_s, time_text
 
 
 @pytest.fixture
@@ -36,3 +36,41 @@ def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_time_is_the_same_wherever_it_is_read(text: str | None, want: float | None) -> None:
     """The machine's zone does not matter."""
     assert time_s(text) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("2026-01-01T14:05:00.9Z", "2026-01-01T14:05:00Z", id="whole-seconds"),
+        pytest.param("0001-01-01T00:00:05Z", "0001-01-01T00:00:05Z", id="four-digits"),
+        pytest.param("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00Z", id="before-the-first-year"),
+        pytest.param("9999-12-31T23:00:00-14:00", "9999-12-31T00:00:00Z", id="after-the-last-year"),
+    ],
+)
+def test_a_time_that_can_be_read_can_be_written(text: str, want: str) -> None:
+    """Four digits for any year; of what has no year in UTC the nearest."""
+    at_s = time_s(text)
+    assert at_s is not None
+    assert time_text(at_s) == want
+
+
+@pytest.mark.parametrize(
+    ("start", "seconds", "want"),
+    [
+        pytest.param("2026-01-01T14:00:00Z", 300, "2026-01-01T14:05:00Z", id="known"),
+        pytest.param("2026-01-01T14:00:00Z", -1, "2026-01-01T14:00:00Z", id="negative"),
+        pytest.param("2026-01-01T14:00:00Z", None, None, id="no-deadline"),
+        pytest.param(None, 300, None, id="not-started"),
+        pytest.param("2026-01-01T14:00:00Z", 2**63 - 1, None, id="after-the-last-year"),
+        pytest.param("0001-01-01T00:00:00+14:00", 0, None, id="before-the-first-year"),
+    ],
+)
+def test_a_deadline_is_a_time_that_can_be_written(start: str | None, seconds: int | None, want: str | None) -> None:
+    """Else there is none."""
+    found = deadline_s(time_s(start), seconds)
+    assert (None if found is None else time_text(found)) == want
+
+
+def test_a_time_that_has_passed_does_not_come() -> None:
+    """Nor one that is not known."""
+    assert [coming_s(at_s, 5.0) for at_s in (None, 4.0, 5.0, 6.0)] == [None, None, 5.0, 6.0]

@@ -143,7 +143,7 @@ TWO = (node("n1", 2000, 4, "a"), node("n2", 4000, 4, "b"))
                 pod("low", 1000, nodeName="n1"),
                 pod("stuck", 800, priority=10),
             ],
-            "Tolerate the taint gpu=yes:NoSchedule; it then fits on n1 once default/low made room.",
+            "Tolerate the taint gpu=yes:NoSchedule; it then fits on n1 once default/low has made room.",
             id="room-made-by-an-eviction",
         ),
     ],

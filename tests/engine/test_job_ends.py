@@ -9,6 +9,9 @@ import pytest
 
 from moorage.core.invariants import check_invariants
 from moorage.core.queueaccounts import queue_accounts
+from moorage.core.times import time_s
+from moorage.engine.counterfactual import suggest
+from moorage.wire.rewriting import Rewriter
 from tests.engine.test_counterfactual import World
 from tests.engine.test_share_suggestions import member, queue
 from tests.suggestions.puzzles import Plain, node, pod, thing
@@ -223,3 +226,57 @@ STUCK = member("stuck", "a", 9)
 def test_ends_that_let_a_pod_start(objects: list[Plain], want: list[str]) -> None:
     """The earliest known end, else the smallest job; proven, at most two, and after all that can be done."""
     assert ends(objects) == want
+
+
+def test_pods_of_another_namespace_are_no_part_of_a_job() -> None:
+    """Anybody may name the uid of a Job of others as the owner of a pod: that hides no end, and adds none."""
+    forged = owned(running("forged", "b"), "Job", "train")
+    forged["metadata"]["namespace"] = "other"
+    pods = [sized(owned(running(f"train-{number}", "b"), "Job", "train"), "500m") for number in range(2)]
+    objects = [node("n1", 3000, 16, "a"), *FULL[1:], sized(forged, "1500m"), *pods, job("train"), STUCK]
+    assert ends(objects) == [
+        "Wait until Job other/train has ended; it then fits on n1.",
+        "Wait until Job default/train has ended; it then fits on n1.",
+    ]
+
+
+def started(body: Plain, at: str) -> Plain:
+    """The same, started at another time."""
+    return body | {"status": body["status"] | {"startTime": at}}
+
+
+SOON = running("soon", "b", lasts_s=7200)
+NO_YEAR = "0001-01-01T00:00:00+14:00"
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([running("late", "b", lasts_s=60), SOON], id="passed"),
+        pytest.param(
+            [
+                started(running("late", "b", lasts_s=60), NO_YEAR),
+                SOON,
+            ],
+            id="before-there-were-years",
+        ),
+        pytest.param(
+            [
+                started(job("late", lasts_s=0), NO_YEAR),
+                owned(running("late-0", "b"), "Job", "late"),
+                SOON,
+            ],
+            id="a-job-before-there-were-years",
+        ),
+    ],
+)
+def test_a_deadline_that_has_passed_is_not_known(objects: list[Plain]) -> None:
+    """What should have ended may do so at any time: it comes after what has a time, and has none."""
+    world = World([*FULL, *objects, STUCK])
+    rewriter = Rewriter(lambda *identity: world.objects.get(identity))
+    now_s = time_s("2026-01-01T15:00:00Z") or 0.0
+    found = [each.text for each in suggest(world.engine, world.pods["stuck"], now_s, rewriter)]
+    assert not world.engine.faults.take()
+    first, then = (each for each in found if each.startswith("Wait until "))
+    assert first == "Wait until pod default/soon has ended, 2026-01-01T16:00:00Z at the latest; it then fits on n1."
+    assert then.endswith("default/late has ended; it then fits on n1.")

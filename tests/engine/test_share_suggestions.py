@@ -52,7 +52,7 @@ WORLD = [
     member("early", "a", 8),
 ]
 """The pod that is asked about is named before one that is older."""
-LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-1 made room."
+LARGER = "Raise the quota of queue a from 1 to 3 cpu; it then fits on n1 once default/b-1 has made room."
 
 
 def test_what_others_wait_for_counts_while_one_pod_is_explained() -> None:
@@ -94,6 +94,25 @@ class OneTemplate(Rewriter):
             super().rewrite(each, edits, changed)
 
     pods: tuple[Pod, ...] = ()
+
+
+def test_no_change_is_suggested_that_is_not_needed() -> None:
+    """At its limit, on a full node: either a larger limit, as another queue gives way then, or a smaller request."""
+    world = World(
+        [
+            node("n1", 4000, 16, "a"),
+            queue("a", quota="3", limit="1"),
+            queue("b", quota="1"),
+            member("a-0", "a", 0, "n1"),
+            *(member(f"b-{number}", "b", number, "n1") for number in range(3)),
+            member("stuck", "a", 9),
+        ]
+    )
+    assert world.texts() == [
+        "Raise the limit of queue a from 1 to 2 cpu; it then fits on n1 once default/b-2 has made room.",
+        "Request no cpu instead of 1; it then fits on n1.",
+        "Wait until pod default/a-0 has ended; it then fits on n1.",
+    ]
 
 
 def test_queues_have_what_they_had_before() -> None:

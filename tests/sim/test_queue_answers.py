@@ -268,7 +268,7 @@ def test_larger_bounds_of_other_kinds(
         pod("waits", "a", 1),
     ]
     found, node = suggested(tmp_path, capsys, objects, "waits")
-    end = "; it then fits on n1." if room else "; it then fits on n1 once default/b-2 made room."
+    end = "; it then fits on n1." if room else "; it then fits on n1 once default/b-2 has made room."
     assert [each["text"] for each in found["suggestions"]][: len(want)] == [f"Raise {words}{end}" for words, _ in want]
     for suggestion, (_, spec) in zip(found["suggestions"], want, strict=False):
         wanted = {"resources": spec} if mine["apiVersion"] == KAI else spec
@@ -293,7 +293,7 @@ def test_a_larger_share_is_suggested(
     found, node = suggested(tmp_path, capsys, objects, "waits")
     assert found["queue"][-1 - behind].startswith("with this pod queue a would be beyond its share")
     texts = [each["text"] for each in found["suggestions"]]
-    end = f"; it then fits on n1 once default/b-{1 if behind else 2} made room."
+    end = f"; it then fits on n1 once default/b-{1 if behind else 2} has made room."
     assert texts[0] == f"Raise the quota of queue a from 1 to {quota} {GPU}{end}"
     assert texts[1] == f"Raise the weight of queue a from 1 to {weight} for {GPU}{end}"
     assert node == "n1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -221,3 +222,19 @@ def _check(text: str, path: str, wanted: str | None) -> None:
         (line,) = map(str, found)
         assert path in line
         assert wanted in line
+
+
+QUEUE_GROUPS = ("moorage.dev/v1alpha1", "scheduling.run.ai/v2", "scheduling.volcano.sh/v1beta1")
+
+
+@pytest.mark.parametrize("groups", [each for count in (2, 3) for each in permutations(QUEUE_GROUPS, count)])
+def test_of_queues_with_one_name_the_kind_decides(groups: tuple[str, ...]) -> None:
+    """Moorage's takes the place of KAI's, which takes that of Volcano's, in whatever order they are written."""
+    text = "---".join(f"\napiVersion: {group}\nkind: Queue\nmetadata: {{name: a}}\n" for group in groups)
+    found = read_cluster(parse_manifests("c.yaml", text.encode()))
+    want = min(groups, key=QUEUE_GROUPS.index)
+    assert [body["apiVersion"] for body in found.objects] == [want]
+    assert found.places["Queue", "", "a"].api_version == want
+    assert len(found.warnings) == len(groups) - 1
+    assert all("Queue a: is ignored; " in warning for warning in found.warnings)
+    assert any(f"of {want}, takes its place" in warning for warning in found.warnings) == (groups[0] != want)

@@ -62,6 +62,16 @@ CROWDED = [
     *(fixed(member(f"a-{number}", "a", number, "n1")) for number in range(2)),
     member("stuck", "a", 2),
 ]
+OUTSIDE = [
+    node("n1", 2000, 16, "a"),
+    queue("a", quota="0"),
+    queue("b", quota="0", weight=3),
+    *(pod(f"old-{number}", 1000, nodeName="n1", priority=100) for number in range(2)),
+    pod("other", 1000, priority=99),
+    member("stuck", "a", 1),
+    member("young", "b", 4),
+]
+"""Once the pod without a queue has a node, there is one cpu less to divide, and it is the other queue's."""
 _RAISED = "Raise the limit of queue all from 2 to {} cpu; it then fits on n1."
 
 
@@ -92,6 +102,12 @@ _RAISED = "Raise the limit of queue all from 2 to {} cpu; it then fits on n1."
             None,
             "Wait until pod default/a-0 has ended; it then fits on n1.",
             id="the-end-of-a-job-is-good-for-a-rival",
+        ),
+        pytest.param(
+            OUTSIDE,
+            "Add 2 more nodes like n1; it then fits there.",
+            "Add one more node like n1; it then fits there.",
+            id="shares-are-smaller-once-one-without-a-queue-has-a-node",
         ),
     ],
 )

@@ -93,6 +93,17 @@ def rewritten(body: Plain, edits: Edits, *, by_id: bool = False) -> Changed | No
             {"weight": 1, "deserved": {"cpu": "2", "memory": "0"}},
             id="volcano-that-named-no-resource-still-has-memory",
         ),
+        pytest.param(
+            VOLCANO_QUEUE,
+            {"guarantee": {"resource": {}}, "capability": {}},
+            [("limit", "cpu", 2000)],
+            {
+                "guarantee": {"resource": {}},
+                "capability": {"cpu": "2"},
+                "deserved": {"cpu": "0", "memory": "0"},
+            },
+            id="volcano-whose-fields-are-empty-still-has-memory",
+        ),
     ],
 )
 def test_larger_bounds(kind: str, spec: Plain, raised: list[tuple[str, str, int]], want: Plain, *, by_id: bool) -> None:

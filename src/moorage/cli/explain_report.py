@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from moorage.core.phrases import counted, listed
+from moorage.core.phrases import counted, listed, room_made
 from moorage.core.trials import Side
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation
@@ -127,8 +127,7 @@ def sentence(opinion: Opinion) -> str:
         return f"{pod} is on {opinion.stands_on}, {_standing(opinion)}"
     if opinion.node is None:
         return f"{pod} is pending: {opinion.message}"
-    evicted = f" once {listed(opinion.victims)} made room" if opinion.victims else ""
-    return f"{pod} goes to {opinion.node}{evicted}, {_merit(opinion)}."
+    return f"{pod} goes to {opinion.node}{room_made(opinion.victims)}, {_merit(opinion)}."
 
 
 def _merit(opinion: Opinion) -> str:

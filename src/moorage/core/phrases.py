@@ -19,6 +19,11 @@ def listed(names: Sequence[str]) -> str:
     return joined(names)
 
 
+def room_made(names: Sequence[str]) -> str:
+    """` once a and b have made room`; empty for none."""
+    return f" once {listed(names)} {'has' if len(names) == 1 else 'have'} made room" if names else ""
+
+
 def counted(number: int, noun: str) -> str:
     """`1 pod`, `2 pods`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+_FIRST_S = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _LAST_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-"""Times after this one cannot be written."""
+"""Times before the first and after the last cannot be written. Some can be read: those with an offset from UTC."""
 
 
 def time_s(text: str | None) -> float | None:
@@ -20,15 +21,21 @@ def time_s(text: str | None) -> float | None:
 
 
 def time_text(seconds: float) -> str:
-    """The time as Kubernetes writes it, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """The time as Kubernetes writes it, in UTC; of one that cannot be written the nearest that can be."""
+    time = datetime.fromtimestamp(min(max(seconds, _FIRST_S), _LAST_S), UTC)
+    return time.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 def deadline_s(start_s: float | None, seconds: int | None) -> float | None:
-    """When something that started then has to have ended; None if it has not started, or never has to."""
-    if start_s is None or seconds is None or seconds > _LAST_S - start_s:
+    """When something that started then has to have ended; None if it has not started, or at no time that there is."""
+    if start_s is None or seconds is None or start_s < _FIRST_S or seconds > _LAST_S - start_s:
         return None
     return start_s + max(seconds, 0)
+
+
+def coming_s(at_s: float | None, now_s: float) -> float | None:
+    """A time that has not passed yet; None for one that has."""
+    return None if at_s is None or at_s < now_s else at_s
 
 
 def earlier(one_s: float | None, other_s: float | None) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from moorage.core.objects import CRON_JOB, STATEFUL_SET
 from moorage.core.prices import PRICE_LIST
+from moorage.core.queues import QUEUE_KINDS
 from moorage.core.values import dataclass
 from moorage.sim.specs import inside, node_problems, pod_problems, sequence
 from moorage.wire.errors import WireError
@@ -75,13 +76,23 @@ def read_cluster(manifests: Manifests) -> ClusterInput:
             continue
         found.problems += check.problems(manifest)
         key = (manifest.kind, manifest.namespace, manifest.name)
-        if key in found.places:
-            message = f"is ignored; an object of this name stands in {found.places[key].place} already"
-            found.warnings.append(str(manifest.problem("", ABSENT, message)))
+        other = found.places.setdefault(key, manifest)
+        if other is manifest:
             continue
-        found.places[key] = manifest
-        found.objects.append(manifest.body)
+        if _takes_place(manifest, other):
+            found.places[key] = manifest
+            left_out, why = other, f"the one in {manifest.place}, of {manifest.api_version}, takes its place"
+        else:
+            left_out, why = manifest, f"an object of this name stands in {other.place} already"
+        found.warnings.append(str(left_out.problem("", ABSENT, f"is ignored; {why}")))
+    found.objects = [manifest.body for manifest in found.places.values()]
     return found
+
+
+def _takes_place(manifest: Manifest, other: Manifest) -> bool:
+    """Whether an object counts instead of an earlier one of its name: queues do by their kinds."""
+    kinds = [each.known.id for each in (manifest, other) if each.known is not None and each.known.id in QUEUE_KINDS]
+    return len(kinds) > 1 and QUEUE_KINDS.index(kinds[0]) < QUEUE_KINDS.index(kinds[1])
 
 
 class ObjectCheck:

@@ -81,9 +81,9 @@ def _raised_volcano(body: Plain, edit: RaiseBound) -> Plain:
     if edit.bound == _WEIGHT:  # of all resources
         return {**body, "spec": {**spec, _WEIGHT: _number(edit.amount, WEIGHT_UNIT)}}
     # A queue that names no resource has cpu and memory, which it would not have any more if it named another one.
-    named = {field for field in ("capability", "deserved", "guarantee") if spec.get(field)}
+    guaranteed = (spec.get("guarantee") or {}).get("resource")
     amounts = dict(spec.get(field := _VOLCANO_FIELDS[edit.bound]) or {})
-    if not named:
+    if not (spec.get("capability") or spec.get("deserved") or guaranteed):
         spec["deserved"] = dict.fromkeys((CPU, MEMORY), "0")
         amounts = dict(spec.get(field) or {})
     return {**body, "spec": {**spec, field: {**amounts, edit.resource: bound_text(edit.resource, edit.amount)}}}

@@ -22,6 +22,7 @@ from moorage.core.pods import Pod
 from moorage.core.queueledger import Membership
 from moorage.core.queuetree import QueueNode, together
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
+from moorage.core.times import coming_s
 from moorage.core.values import dataclass
 from moorage.engine.counterfactual.moves import movable, size
 from moorage.engine.counterfactual.scene import Scene
@@ -69,7 +70,7 @@ def job_ends(scene: Scene, pod: Pod, open_rows: Mask) -> Iterator[tuple[float, E
     """Ends with their cost; `open_rows` are those on which the pod could stand if others left, bool[height]."""
     enough = _Enough(scene, pod, open_rows)
     singles, groups = _running(scene, pod, enough)
-    jobs = sorted((*_few(enough.of(singles)), *groups), key=lambda each: each.order)
+    jobs = sorted((*_few(enough.of(singles), scene.now_s), *groups), key=lambda each: each.order)
     count = 0
     for some in ([each for each in jobs if (each.ends_s is None) is unknown] for unknown in (False, True)):
         for job in islice((each for each in some[:_MOST_LOOKS] if enough.may_be(each.records)), _MOST_TRIED):
@@ -80,11 +81,13 @@ def job_ends(scene: Scene, pod: Pod, open_rows: Mask) -> Iterator[tuple[float, E
                 return
 
 
-def _few(records: Sequence[PodRecord]) -> Iterator[_Job]:
-    """Of single pods those that end first, and the smallest."""
-    known = nsmallest(_MOST_TRIED, (r for r in records if r.pod.ends_s is not None), key=lambda r: r.pod.ends_s or 0.0)
-    others = nsmallest(_MOST_TRIED, (r for r in records if r.pod.ends_s is None), key=size)
-    return (_Job((record,), record.pod.ends_s) for record in (*known, *others))
+def _few(records: Sequence[PodRecord], now_s: float) -> Iterator[_Job]:
+    """Of single pods those that end first, and the smallest; one that should have ended may do so at any time."""
+    ends_s = {record.pod.uid: coming_s(record.pod.ends_s, now_s) for record in records}
+    known = (record for record in records if ends_s[record.pod.uid] is not None)
+    first = nsmallest(_MOST_TRIED, known, key=lambda record: ends_s[record.pod.uid] or 0.0)
+    others = nsmallest(_MOST_TRIED, (record for record in records if ends_s[record.pod.uid] is None), key=size)
+    return (_Job((record,), ends_s[record.pod.uid]) for record in (*first, *others))
 
 
 def _running(scene: Scene, waiting: Pod, enough: _Enough) -> tuple[list[PodRecord], Iterator[_Job]]:
@@ -101,14 +104,15 @@ def _running(scene: Scene, waiting: Pod, enough: _Enough) -> tuple[list[PodRecor
         elif movable(record) and (owner is None or owner.kind not in _REPLACED):
             singles.append(record)
     groups.pop(scene.unit or _job_key(waiting), None)
-    return singles, (_group(scene.state, records) for records in groups.values() if _ends(records))
+    return singles, (_group(scene.state, records, scene.now_s) for records in groups.values() if _ends(records))
 
 
 def _job_key(pod: Pod) -> object:
+    """What the pods of a job have in common; a uid alone may be that of a Job elsewhere, as anybody can write it."""
     owner = pod.template.owner
     if pod.template.gang is not None or owner is None or owner.kind != JOB:
         return pod.template.gang or pod.uid
-    return owner.uid or (pod.namespace, owner.name)
+    return pod.namespace, owner.uid or owner.name
 
 
 def _ends(records: Sequence[PodRecord]) -> bool:
@@ -121,9 +125,9 @@ def _ends(records: Sequence[PodRecord]) -> bool:
     )
 
 
-def _group(state: ClusterState, records: Sequence[PodRecord]) -> _Job:
+def _group(state: ClusterState, records: Sequence[PodRecord], now_s: float) -> _Job:
     jobs = {each.name: each for each in _jobs_of(state, records)}
-    return _Job(records, _end_of(records, jobs), tuple(sorted(jobs)))
+    return _Job(records, coming_s(_end_of(records, jobs), now_s), tuple(sorted(jobs)))
 
 
 def _jobs_of(state: ClusterState, records: Iterable[PodRecord]) -> Iterator[Workload]:

@@ -20,6 +20,7 @@ from moorage.engine.settling import make_room
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import QueuedPod, Unit, gang_uid
+from moorage.engine.unittree import Item
 from moorage.framework.cycle import UnfinishedError
 from moorage.framework.gang_capacity import kind_of
 
@@ -49,6 +50,38 @@ class Others(NamedTuple):
     """Decides on some of them."""
     early: bool = False
     """Whether they come before pods of queues that are as important."""
+
+
+class _Line:
+    """Units in the order of queues, with shares as they are before every decision."""
+
+    def __init__(self, state: ClusterState, sharing: Sharing, units: Iterable[Unit]) -> None:
+        self._state = state
+        self._sharing = sharing
+        self._units = {unit.uid: unit for unit in units}
+        self._order = sharing.order(units)
+        self._builds = self._order.tree.builds
+
+    def peek(self) -> Item | None:
+        """The unit that comes next: a pod without a queue that found a node, or left one, changes shares, too."""
+        tree = self._state.queues.settle(self._state)
+        if tree.builds != self._builds:
+            self._order, self._builds = self._sharing.order(self._units.values()), tree.builds
+        return self._order.peek()
+
+    def pop(self) -> Unit:
+        """Take out that unit."""
+        item = self._order.pop()
+        if item is None:
+            raise LookupError("nobody waits")
+        return self._units.pop(item.unit.uid)
+
+    def push(self, unit: Unit) -> None:
+        """It waits for more."""
+        leaf = self._sharing.member(unit.pod).leaf
+        if leaf is not None:
+            self._units[unit.uid] = unit
+            self._order.push(leaf, self._sharing.item(unit))
 
 
 class Rivals:
@@ -91,16 +124,14 @@ class Rivals:
         Of others, which belong to no queue, those come before a unit that are more important, or as important if they
         are `early`.
         """
-        units = self._swapped(swapped)
-        order, turns = self._sharing.order(units), Turns([], [])
+        line, turns = _Line(self._state, self._sharing, self._swapped(swapped)), Turns([], [])
         in_vain: set[tuple[object, ...]] = set()
         waiting = sorted(others.pods, key=lambda pod: -pod.template.priority)[::-1]
-        while (item := order.peek()) is not None:
+        while (item := line.peek()) is not None:
             if waiting and waiting[-1].template.priority + others.early > -int(item.key[0]):
                 others.seat([waiting.pop()])
                 continue
-            order.pop()
-            unit = item.unit
+            unit = line.pop()
             if until_own and self._own in unit.members:
                 return turns
             leaf, entries = self._sharing.member(unit.pod).leaf, self._sharing.next_pods(unit)
@@ -112,7 +143,7 @@ class Rivals:
                 continue
             turns.seated.extend(entry.pod.uid for entry in entries if self._state.record(entry.pod.uid) is not None)
             if self._sharing.next_pods(unit):
-                order.push(leaf, self._sharing.item(unit))
+                line.push(unit)
         return turns
 
     def _place(self, unit: Unit, entries: Sequence[QueuedPod]) -> bool:

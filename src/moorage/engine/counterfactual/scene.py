@@ -9,9 +9,10 @@ them again, as they may want what the change offers. Pods of queues take turns t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.values import dataclass
 from moorage.engine.counterfactual.rivals import MOST_RIVALS, Others, Rivals
+from moorage.engine.counterfactual.seating import GangSeats
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
 from moorage.engine.units import as_queued
@@ -111,6 +113,7 @@ class Scene:
         """The gang that the pod is placed with."""
         self.members = self._waiting_members()
         """The members of the gang that wait, this pod included."""
+        self._gangs = GangSeats(engine, self._trial, now_s - PATIENCE_S)
         self._rivals = self._find_rivals(others) if self.governed else None
 
     def _find_rivals(self, others: Iterable[Pod]) -> Rivals:
@@ -296,18 +299,23 @@ class Scene:
         self._seated, self._unseated = [], []
         if proof and self._takes_turns(swapped):
             return
-        ahead = [swapped.get(known.uid, known) for known in self._with_daemons(self._ahead, edits)]
+        others = self._others(swapped, edits)
         if self._rivals is None:
-            self._seat(ahead)
+            others.seat(others.pods)
         else:
-            self._seated += self._rivals.play(swapped, Others(ahead, self._seat), until_own=True).seated
+            self._seated += self._rivals.play(swapped, others, until_own=True).seated
+
+    def _others(self, swapped: dict[str, Pod], edits: Edits) -> Others:
+        """The pods ahead that take no turns with the pod; of each gang one."""
+        ahead = [swapped.get(each.uid, each) for each in self._with_daemons(self._ahead, edits)]
+        return Others(list(self._leading(ahead)), partial(self._seat, swapped=swapped))
 
     def _turn(self, rivals: Rivals, swapped: dict[str, Pod], edits: Edits) -> tuple[int, tuple[str, ...]]:
         """The row of the pod, and its victims, once all have had their turns; NOWHERE if it has none.
 
         Whether pods without a queue come before those of queues or after them: it has to fit in both cases.
         """
-        others = Others([swapped.get(each.uid, each) for each in self._with_daemons(self._ahead, edits)], self._seat)
+        others = self._others(swapped, edits)
         evicts = self.evicts or self.reclaims
         if others.pods:
             with self.state.statement():
@@ -319,10 +327,25 @@ class Scene:
         """Whether the pod still belongs to a queue once it is changed."""
         return self.governed and self.state.queues.governs(swapped.get(self.pod.uid, self.pod).template)
 
-    def _seat(self, pods: Iterable[Pod]) -> None:
+    def _leading(self, pods: Iterable[Pod]) -> Iterator[Pod]:
+        """Pods, of each gang the first: it stands for the others."""
+        known: set[GangKey] = set()
         for pod in pods:
+            gang = self.engine.gangs.unit_of(pod)
+            if gang is None or gang not in known:
+                yield pod
+            if gang is not None:
+                known.add(gang)
+
+    def _seat(self, pods: Iterable[Pod], swapped: Mapping[str, Pod]) -> None:
+        """Decide on pods, with all of their gangs, and not on the gang of the pod itself."""
+        for pod in self._leading(pods):
             runner = self.engine.runner_of(pod)
             if runner is None or not self.may_enter(pod) or (self.unit and pod.template.gang == self.unit):
+                continue
+            gang = self.engine.gangs.unit_of(pod)
+            if gang is not None:
+                self._seat_gang(gang, {uid: each for uid, each in swapped.items() if each.template.gang == gang})
                 continue
             record = self.place(pod)
             if record is None and self.outranks(pod):
@@ -333,9 +356,27 @@ class Scene:
             if record is not None:
                 self._seated.append(pod.uid)
 
+    def _seat_gang(self, key: GangKey, swapped: Mapping[str, Pod]) -> None:
+        """Place as many members of a gang as it needs, and further ones as long as they fit."""
+        while waiting := self._gangs.waiting(key, swapped):
+            ready = [pod for pod in waiting if self.may_enter(pod)]
+            evicts = self._evicts_for(self._gangs.priority(key))
+            try:
+                seated, victims = self._gangs.seat(key, waiting, ready, evicts=evicts)
+            except UnfinishedError:
+                self._give_up()
+                return
+            self._unseat(victims)
+            self._seated += (pod.uid for pod in seated)
+            if not seated:
+                return
+
     def outranks(self, pod: Pod) -> bool:
         """Whether a less important pod is on a node."""
-        return self._least_priority is not None and self._least_priority < pod.template.priority
+        return self._evicts_for(pod.template.priority)
+
+    def _evicts_for(self, priority: int) -> bool:
+        return self._least_priority is not None and self._least_priority < priority
 
     def _unseat(self, victims: Iterable[PodRecord]) -> None:
         for record in victims:
@@ -366,7 +407,7 @@ class Scene:
         # More important pods without a node may take the room that is made.
         self._unseat(victims)
         seated = {*self._seated}
-        self._seat(swapped.get(known.uid, known) for known in self._ahead if known.uid not in seated)
+        self._seat((swapped.get(known.uid, known) for known in self._ahead if known.uid not in seated), swapped)
         passed = runner.judge(self.cycle(pod), self.state.rows()).passed
         return int(row) if row in passed else NOWHERE, tuple(record.pod.key for record in victims)
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -161,6 +162,8 @@ class _Search:
         """The pod with what must change in any case."""
         self._found: dict[frozenset[Edit], tuple[float, Fit]] = {}
         self._tried: set[frozenset[Edit]] = set()
+        self._prices: dict[Edit, float] = {}
+        """What each part of a combination costs."""
         self._descents = 0
 
     def run(self) -> tuple[Suggestion, ...]:
@@ -277,6 +280,7 @@ class _Search:
                 for _, fixes in zip(range(most), product(*(sorted(each, key=_cost) for each in options)), strict=False):
                     edits, cost = _joined(fixes)
                     found[edits] = min(cost, found.get(edits, cost))
+                    self._prices |= {edit: fix.cost / len(fix.edits) for fix in fixes for edit in fix.edits}
         yield from sorted(((cost, edits) for edits, cost in found.items()), key=lambda item: item[0])
 
     def _promising(self, remedies: Remedies, objections: Objections) -> list[int]:
@@ -378,6 +382,13 @@ class _Search:
         fit = self._scene.trial((*self._base, *edits))
         if fit is not None:
             self._found[key] = (cost + (1.0 + 0.5 * len(fit.evicted) if fit.evicted else 0.0), fit)
+            self._leave_out(cost, edits)
+
+    def _leave_out(self, cost: float, edits: Edits) -> None:
+        """Each plugin that objects has a fix in a combination, but one of them may be enough for several."""
+        if len(edits) > 1 and self._prices.keys() >= {*edits}:
+            for edit in edits:
+                self._try(cost - self._prices[edit], tuple(each for each in edits if each is not edit))
 
     # --- 5 ---
 
@@ -396,7 +407,7 @@ class _Search:
             if suggestion is not None and (self._accept is None or self._accept(suggestion)):
                 kinds[kind] = kinds.get(kind, 0) + 1
                 chosen.append(suggestion)
-        return tuple(sorted(chosen, key=lambda each: each.cost))
+        return tuple(sorted(_needed(chosen), key=lambda each: each.cost))
 
     def _proven(self, fit: Fit) -> Fit | None:
         """The same with the pods ahead deciding again; of new nodes perhaps more, as those take some."""
@@ -450,13 +461,27 @@ def _joined(fixes: Iterable[Remedy]) -> tuple[Edits, float]:
     return tuple(edits), cost
 
 
+def _needed(chosen: Sequence[Suggestion]) -> Iterator[Suggestion]:
+    """Those of which no part is another one: a part for which others give way may cost more than the whole."""
+    for one in chosen:
+        parts = (each for each in chosen if _asks_less(each.edits, one.edits))
+        if all(_asks_less(one.edits, each.edits) for each in parts):
+            yield one
+
+
 def _asks_less(one: Edits, other: Edits) -> bool:
-    """Whether the first set of edits is part of the second, or lowers the same requests by less."""
+    """Whether the first set of edits is part of the second, or lowers the same requests, or raises bounds, by less."""
     lowered = {edit.resource: edit.amount for edit in other if isinstance(edit, LowerRequest)}
-    return all(
-        lowered.get(edit.resource, edit.amount + 1) <= edit.amount if isinstance(edit, LowerRequest) else edit in other
-        for edit in one
-    )
+    raised = {replace(edit, amount=0): edit.amount for edit in other if isinstance(edit, RaiseBound)}
+
+    def within(edit: Edit) -> bool:
+        if isinstance(edit, LowerRequest):
+            return lowered.get(edit.resource, edit.amount + 1) <= edit.amount
+        if isinstance(edit, RaiseBound):
+            return raised.get(replace(edit, amount=0), edit.amount - 1) >= edit.amount
+        return edit in other
+
+    return all(map(within, one))
 
 
 def _cost(fix: Remedy) -> float:

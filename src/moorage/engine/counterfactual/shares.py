@@ -1,12 +1,13 @@
 """A larger share for the queue of a waiting pod: quotas and weights with which others have to give way to it.
 
-Only tried where the queue would be beyond its share; and larger limits for gangs. What stands before the pod in its
-queue is served first, so the quota has to be enough for all of that.
+Only tried where the queue would be beyond its share; and larger limits, with which others may have to give way, too.
+What stands before the pod in its queue is served first, so the quota has to be enough for all of that, and the limit
+perhaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from moorage.core.edits import Edits, RaiseBound
@@ -29,8 +30,9 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
     if member is None or member.leaf is None:
         return
     tree, leaf = queues.settle(scene.state), member.leaf
-    pods = (*scene.waiting_before(leaf.name), *(scene.members or (pod,)))
-    need = together(queues.amounts(each.requests) for each in pods)
+    own = scene.members or (pod,)
+    least = together(queues.amounts(each.requests) for each in own)
+    need = together(queues.amounts(each.requests) for each in (*scene.waiting_before(leaf.name), *own))
     entitled = partial(scene.entitled, leaf=leaf.name, need=need, preemptible=member.preemptible)
     # What the tree says now: it changes with every question.
     levels = range(1, len(leaf.path) + 1)
@@ -42,7 +44,8 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
         for index, amount in need
         if tree.resources[index] in leaf.queue.resources and leaf.allocated[index] + amount > leaf.share[index]
     ]
-    yield from _limits(scene, leaf, need, tree.resources, kinds)
+    limits = [tuple(_limits(leaf.path, amounts, tree.resources, kinds)) for amounts in (least, need)]
+    yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(limits) if edits)
     if entitled(()):
         return
     yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(quotas) if edits and entitled(edits))
@@ -53,17 +56,14 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
 
 
 def _limits(
-    scene: Scene, leaf: QueueNode, need: Amounts, resources: Sequence[str], kinds: Mapping[QueueNode, str]
-) -> Iterator[tuple[float, Edits]]:
-    """Larger limits for a gang; those of a single pod are for its plugin to suggest."""
-    edits = tuple(
-        RaiseBound(node.name, "limit", resources[index], node.limit[index], node.allocated[index] + amount, kinds[node])
-        for node in leaf.path
-        for index, amount in need
-        if node.allocated[index] + amount > node.limit[index]
-    )
-    if scene.unit is not None and edits:
-        yield _QUOTA_COST + len(edits), edits
+    path: Iterable[QueueNode], need: Amounts, resources: Sequence[str], kinds: Mapping[QueueNode, str]
+) -> Iterator[RaiseBound]:
+    """Larger limits wherever they are too small."""
+    for node in path:
+        for index, amount in need:
+            limit, wanted = node.limit[index], node.allocated[index] + amount
+            if wanted > limit:
+                yield RaiseBound(node.name, "limit", resources[index], limit, wanted, kinds[node])
 
 
 def _quotas(node: QueueNode, need: Amounts, resources: Sequence[str], kind: str) -> Iterator[RaiseBound]:

@@ -44,7 +44,7 @@ from moorage.core.edits import (
 )
 from moorage.core.gangs import group_object
 from moorage.core.gangtopology import TopologyMistake, topology_terms
-from moorage.core.phrases import counted, joined, listed
+from moorage.core.phrases import counted, joined, listed, room_made
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.queues import KAI_PREEMPTIBILITY, PREEMPTIBLE_LABEL, QUEUE_LABELS, VOLCANO_QUEUE, term_text
@@ -59,9 +59,9 @@ def sentence(state: ClusterState, pod: Pod, fit: Fit) -> str:
     where = "there" if fit.node in like else f"on {fit.node}"
     if not any(isinstance(edit, Annotate) for edit in fit.edits):
         where += _domain(state, pod, like.get(fit.node, fit.node))
-    evicted = f" once {listed(fit.evicted)} made room" if fit.evicted else ""
+    where += room_made(fit.evicted)
     todo = describe(pod, fit.edits)
-    return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}{_template(fit)}; it then fits {where}{evicted}."
+    return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}{_template(fit)}; it then fits {where}."
 
 
 def _domain(state: ClusterState, pod: Pod, node: str) -> str:
