@@ -28,6 +28,8 @@ MOST_RIVALS = 2048
 """So many pods of queues beside the one in question; of more the oldest."""
 _MOST_CLAIMS = 32
 """Of so many units that found no node it is found out at once whether room is made for them."""
+_MOST_ROUNDS = 4
+"""So many rounds of making room are looked at."""
 _WORK = 250_000
 """So many pods on nodes are looked at for all of them together, half of what is left each time; what takes more is not
 proven."""
@@ -50,6 +52,9 @@ class Others(NamedTuple):
     """Decides on some of them."""
     early: bool = False
     """Whether they come before pods of queues that are as important."""
+
+
+_NOBODY = Others((), lambda _: None)
 
 
 class _Line:
@@ -100,6 +105,8 @@ class Rivals:
         """All of them, the one in question first."""
         self._units = list(self._made(self.pods))
         self._work = _WORK
+        self._moved = False
+        """Whether a pod was moved for others in the rounds that were looked at last."""
         self._least_priority = min((record.pod.template.priority for record in self._state.records()), default=0)
 
     @property
@@ -166,7 +173,7 @@ class Rivals:
         turns = self.play(swapped, others)
         record = self._state.record(self._own)
         if record is not None:
-            return (NOWHERE if self._loses(record.pod, turns.left) else record.row), ()
+            return (record.row if self._stays_anyway(swapped, turns.left) else NOWHERE), ()
         own = next((unit for unit in turns.left if self._own in unit.members), None)
         if own is None or not evicts or not self._claims(own, self._least_priority):
             return NOWHERE, ()
@@ -174,18 +181,33 @@ class Rivals:
         row, leaving = self._given(orders or ())
         if orders is None or row == NOWHERE:
             return NOWHERE, ()
-        self._carry_out(orders)
-        left = self.play(swapped, others._replace(pods=())).left
-        record = self._state.record(self._own)
-        return (NOWHERE, ()) if record is None or self._loses(record.pod, left) else (row, leaving)
+        return (row, leaving) if self._stays_anyway(swapped, turns.left, orders) else (NOWHERE, ())
 
-    def _carry_out(self, orders: Iterable[Order]) -> None:
-        """Do what was ordered."""
+    def _stays_anyway(self, swapped: Mapping[str, Pod], left: Sequence[Unit], orders: Sequence[Order] = ()) -> bool:
+        """Whether the pod keeps its node whether or not pods that are moved for others come back in time."""
+        self._moved = False
+        for back in (True, False):
+            with self._state.statement():
+                after = self._next_round(swapped, orders, back=back) if orders else left
+                if not self._stays(swapped, after, back=back):
+                    return False
+            if not self._moved:
+                return True
+        return True
+
+    def _next_round(self, swapped: Mapping[str, Pod], orders: Iterable[Order], *, back: bool) -> list[Unit]:
+        """Do what was ordered, and let all have their turns again; those that found no node then."""
+        self._carry_out(orders, back=back)
+        return self.play(swapped, _NOBODY).left
+
+    def _carry_out(self, orders: Iterable[Order], *, back: bool) -> None:
+        """Do what was ordered; `back`: pods that move are on their new nodes already."""
         entries = {uid: entry.pod for order in orders for uid, entry in order.unit.members.items()}
         for order in orders:
+            self._moved = self._moved or bool(order.moves)
             for uid in order.victims:
                 gone = self._state.remove_pod(uid)
-                row = self._state.row_of(order.moves.get(uid, ""))
+                row = self._state.row_of(order.moves.get(uid, "")) if back else None
                 if gone is not None and row is not None:
                     self._state.assume(as_pending(gone.pod), row)
         for uid, node in ((uid, node) for order in orders for uid, node in order.nodes.items()):
@@ -201,16 +223,27 @@ class Rivals:
                 return row, tuple(record.pod.key for record in leaving)
         return NOWHERE, ()
 
-    def _loses(self, pod: Pod, left: Sequence[Unit]) -> bool:
-        """Whether the pod, or a member of its gang, has to leave again for one of those that found no node."""
-        if not self._sharing.member(pod).preemptible:
-            return False
-        if not any(self._claims(unit, pod.template.priority) for unit in left):
-            return False
-        orders = self._orders(left, pod.template.priority)
-        gang = pod.template.gang
-        kin = {pod.uid} if gang is None else {*self._state.gangs.standing(gang)}
-        return orders is None or not all(kin.isdisjoint(order.victims) for order in orders)
+    def _stays(self, swapped: Mapping[str, Pod], left: Sequence[Unit], *, back: bool) -> bool:
+        """Whether the pod, and its gang, need not leave again for those that found no node.
+
+        Room is made in rounds: what a gang needs comes first, and what it has above that may want this one's place.
+        """
+        for _ in range(_MOST_ROUNDS):
+            record = self._state.record(self._own)
+            if record is None:
+                return False
+            above = record.pod.template.priority
+            if not (self._sharing.member(record.pod).preemptible and any(self._claims(unit, above) for unit in left)):
+                return True
+            orders = self._orders(left, above)
+            gang = record.pod.template.gang
+            kin = {self._own} if gang is None else {*self._state.gangs.standing(gang)}
+            if orders is None or not all(kin.isdisjoint(order.victims) for order in orders):
+                return False
+            if not orders:
+                return True
+            left = self._next_round(swapped, orders, back=back)
+        return True
 
     def _orders(self, left: Sequence[Unit], above: int, own: Unit | None = None) -> list[Order] | None:
         """What a round of making room does for units that found no node, `own` among them; None if that takes too long.
