@@ -441,9 +441,6 @@ class Round:
         self.served.append(asking)
         return True
 
-    def names(self, job: RefJob) -> set[str]:
-        return {queue.name for queue in self.ref.path(job.queue)}
-
     def fits(self, asking: Asking) -> bool:
         return bool(asking.pods) and self.attempt(asking, [], lambda *_: True) is not None
 
@@ -459,14 +456,14 @@ class Round:
         if all(pod in ref.at for pod in self.homes):
             return
         jobs = [each.job for each in self.served]
-        takers = {name for each in self.served if each.reclaims for name in self.names(each.job)}
+        takers = {each.job.queue for each in self.served if each.reclaims}
         for each in self.served:
             for pod in each.pods:
                 ref.at.pop(pod, None)
         todo = list(self.losers())
         self.served = []
         others = [Asking(job, ref.next_pods(job)) for job in dict.fromkeys([*jobs, *waiting])]
-        others = [each for each in others if takers.isdisjoint(self.names(each.job)) or self.fits(each)]
+        others = [each for each in others if each.job.queue not in takers or self.fits(each)]
         losing = [each.job for each in todo]
         todo += [each for each in others if each.job not in losing]
         while todo:

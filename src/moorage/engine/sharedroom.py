@@ -231,7 +231,7 @@ class RoomRound:
         if not away:
             return
         units = {each.unit.uid: each.unit for each in self._served}
-        takers = {node for each in self._served if each.reclaims for node in each.leaf.path}
+        takers = {each.leaf for each in self._served if each.reclaims}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
             self._state.remove_pod(uid)
         back, later = (
@@ -257,7 +257,7 @@ class RoomRound:
                 contest.done(job, *([self._next(job.unit)] if self._sharing.next_pods(job.unit) else ()))
 
     def _contestants(self, units: Iterable[Unit], takers: Container[QueueNode]) -> Iterator[Unit]:
-        """Units that stand for their queues. Where a share was taken back, only those do that there is room for now:
+        """Units that stand for their queues. Of a queue that takes back a share, only those do that there is room for:
         what is given to others on account of a unit that cannot start would be taken back again, without end.
         """
         fits: dict[Kind, bool] = {}
@@ -265,10 +265,12 @@ class RoomRound:
             claimant = self._next(unit)
             kind = kind_of_claimant(claimant)
             if kind not in fits:
-                taking = any(node in takers for node in claimant.leaf.path)
-                fits[kind] = not taking or (bool(claimant.entries) and self._try(claimant, [], always) is not None)
+                fits[kind] = claimant.leaf not in takers or self._fits(claimant)
             if fits[kind]:
                 yield unit
+
+    def _fits(self, claimant: Claimant) -> bool:
+        return bool(claimant.entries) and self._try(claimant, [], always) is not None
 
     def _next(self, unit: Unit) -> Claimant:
         return self._claimant(unit, self._sharing.item(unit).need)
