@@ -68,6 +68,11 @@ def test_a_gang_whose_pods_come_back_has_another_place_for_the_next_ones() -> No
     told(3566)
 
 
+def test_room_that_was_taken_back_does_not_go_to_other_jobs_of_the_queue_that_gave_it() -> None:
+    """A gang that cannot start stands for that queue, as ever."""
+    told(3189)
+
+
 @pytest.mark.timeout(120 + 2 * HISTORIES)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_engine_plans_like_a_plain_reference(part: int) -> None:
