@@ -185,7 +185,7 @@ class Round:
             job = ref.pick(todo)
             asking = Asking(job, ref.next_pods(job))
             todo.remove(job)
-            if not self.refused(asking) and step(asking):
+            if asking.pods and not self.refused(asking) and step(asking):
                 if ref.next_pods(job):
                     todo.append(job)
                 continue
@@ -214,8 +214,9 @@ class Round:
                 return False
             if not job.preemptible and ref.fixed(leaf, r) + need.get(r, 0) > leaf.of(r)[0]:
                 return False
-        asking.reclaims = self.conclude(asking, self.search(asking, lambda other: other.queue != job.queue, self.fair))
-        return asking.reclaims
+        found = self.search(asking, lambda other: other.queue != job.queue, self.fair)
+        asking.reclaims = found is not None and bool(found.lost)
+        return self.conclude(asking, found)
 
     def fair(self, asking: Asking, lost: list[Taken]) -> bool:
         ref, job = self.ref, asking.job

@@ -11,12 +11,13 @@ import pytest
 from moorage.core.events import ObjectSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import NAMESPACE, Namespace
-from moorage.core.queues import KAI_QUEUE, QUEUE, QUEUE_LABELS, VOLCANO_QUEUE
+from moorage.core.queues import KAI_QUEUE, QUEUE, QUEUE_LABEL, QUEUE_LABELS, VOLCANO_QUEUE
 from moorage.core.selectors import selector_from_labels
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID
 from tests.queues.teams import Teams, make_queue, team_pod
 from tests.queues.test_reclaiming_gangs import gang
+from tests.queues.worlds import World, make_job
 
 
 def two_teams() -> Teams:
@@ -133,3 +134,19 @@ def test_a_pod_that_fits_nowhere_keeps_nothing_for_its_queue() -> None:
     assert teams.running("a") == ["a0"]
     teams.rest()
     assert teams.running("a") == ["a0"]
+
+
+@pytest.mark.parametrize("elsewhere", ["", "c"], ids=["no queue", "another queue"])
+def test_a_running_pod_that_leaves_the_queue_of_its_gang_is_not_part_of_it_there(elsewhere: str) -> None:
+    """Shares are still taken back, from what is left of the gang in its queue; nothing ends, and evictions do."""
+    world = World([make_queue("a"), make_queue("b", 2), make_queue("c")], [(4, 20)])
+    job = make_job("gang", "a", 4, 1)
+    world.submit(job)
+    first = next(pod for pod in world.standing() if pod.name == "gang-0")
+    labels = {key: value for key, value in first.template.labels.items() if key != QUEUE_LABEL}
+    labels |= {QUEUE_LABEL: elsewhere} if elsewhere else {}
+    world.see(replace(first, template=replace(first.template, labels=FrozenDict(labels))))
+    world.submit(make_job("b", "b", created_s=9.0))
+    assert [pod.name for pod in world.evicted] == ["gang-3"]
+    world.settle()
+    assert {"gang-0", "b-0"} <= world.placed().keys()

@@ -48,6 +48,7 @@ class Contest(Generic[J]):
             self._leaves[job.leaf] = []
             for node in job.leaf.path:
                 self._below.setdefault(node.parent, {})[node] = None
+        self._changed(job.leaf)
         heapq.heappush(self._leaves[job.leaf], (self._key(job), next(self._numbers), job))
 
     def first(self) -> J | None:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from moorage.core.gangs import terms_of
+from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.queueorder import Precedence, victim_precedence
 from moorage.core.queuereasons import running_since_s
@@ -22,7 +23,7 @@ _BY_KEY = attrgetter("key")
 
 @dataclass(slots=True, eq=False)
 class RunningJob:
-    """Pods on nodes that belong together: those of a gang, or one."""
+    """Pods on nodes that belong together: those of a gang in one queue, or one."""
 
     leaf: QueueNode
     least: int
@@ -86,12 +87,12 @@ class VictimPool:
         self._wanted = wanted
         self._jobs: dict[QueueNode, dict[object, RunningJob]] = {}
         self._sorted: dict[QueueNode, list[StandingJob]] = {}
-        groups: dict[object, list[PodRecord]] = {}
+        groups: dict[tuple[QueueNode, object], list[PodRecord]] = {}
         for pod, member, holds in state.queues.entries():
             record = state.record(pod.uid)
             if holds and record is not None and member.leaf is not None and wanted(record):
-                groups.setdefault(_job_key(pod), []).append(record)
-        for key, records in groups.items():
+                groups.setdefault((member.leaf, _job_key(pod)), []).append(record)
+        for (_, key), records in groups.items():
             self._put(key, records)
 
     def _put(self, key: object, records: Sequence[PodRecord]) -> None:
@@ -100,15 +101,15 @@ class VictimPool:
 
     def note(self, pod: Pod) -> None:
         """A pod came to a node, left one or moved."""
-        leaf, key, gang = self._sharing.member(pod).leaf, _job_key(pod), pod.template.gang
+        leaf, key = self._sharing.member(pod).leaf, _job_key(pod)
         if leaf is None:
             return
         self._jobs.get(leaf, {}).pop(key, None)
         self._sorted.pop(leaf, None)
         alone = self._state.record(pod.uid)
         standing = [] if alone is None else [alone]
-        if gang is not None:
-            standing = list(self._state.gangs.standing(gang).values())
+        if pod.template.gang is not None:
+            standing = _members(self._state, self._sharing, pod.template.gang, leaf)
         records = [each for each in standing if self._state.queues.counts(each.pod.uid) and self._wanted(each)]
         if records:
             self._put(key, records)
@@ -234,13 +235,20 @@ def jobs_of(
     state: ClusterState, sharing: Sharing, lost: Iterable[PodRecord]
 ) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
     """The jobs that lost pods, with these and those that still stand, and the pods that were lost."""
-    groups: dict[object, list[PodRecord]] = {}
+    groups: dict[tuple[QueueNode, object], list[PodRecord]] = {}
     for record in lost:
-        groups.setdefault(_job_key(record.pod), []).append(record)
-    for records in groups.values():
+        leaf = sharing.member(record.pod).leaf
+        if leaf is not None:
+            groups.setdefault((leaf, _job_key(record.pod)), []).append(record)
+    for (leaf, _), records in groups.items():
         gang = records[0].pod.template.gang
-        standing = [] if gang is None else list(state.gangs.standing(gang).values())
+        standing = [] if gang is None else _members(state, sharing, gang, leaf)
         yield running_job(state, sharing, [*standing, *records]), records
+
+
+def _members(state: ClusterState, sharing: Sharing, gang: GangKey, leaf: QueueNode) -> list[PodRecord]:
+    """The pods of a gang on nodes, as far as they belong to a queue: others of it may be elsewhere, or in none."""
+    return [each for each in state.gangs.standing(gang).values() if sharing.member(each.pod).leaf is leaf]
 
 
 def without(standings: Standings, sharing: Sharing, uids: set[str]) -> dict[QueueNode, list[StandingJob]]:

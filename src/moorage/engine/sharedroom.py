@@ -320,7 +320,8 @@ class RoomRound:
             if each is not leaf
         }
         plan = self._search(claimant, victims, fair)
-        return self._conclude(claimant._replace(reclaims=True), plan, f"reclaimed for queue {leaf.name}")
+        claimant = claimant._replace(reclaims=plan is not None and bool(plan.lost))
+        return self._conclude(claimant, plan, f"reclaimed for queue {leaf.name}")
 
     def _preempt(self, claimant: Claimant) -> bool:
         """Evict less important pods of the same leaf."""
@@ -522,7 +523,8 @@ class RoomRound:
         nodes: dict[str, str] = {}
         out: dict[object, tuple[RunningJob, list[PodRecord]]] = {}
         for unit in victims:  # those of a later pod know the job without what was taken for earlier ones
-            out.setdefault(unit.job.pod.template.gang or unit.job.pod.uid, (unit.job, []))[1].extend(unit.records)
+            job = unit.job
+            out.setdefault((job.leaf, job.pod.template.gang or job.pod.uid), (job, []))[1].extend(unit.records)
         contest = self._contest([part, *(Returning(job, records) for job, records in out.values())])
         placed = False
         while (best := contest.first()) is not None:
