@@ -414,8 +414,11 @@ class _Search:
             if len(chosen) >= MOST_SUGGESTIONS - (ends and cost < END_COST):  # what comes last is said, too
                 continue
             proven = self._proven(fit)
-            suggestion = None if proven is None else self._suggestion(cost, proven)
-            if suggestion is not None and (self._accept is None or self._accept(suggestion)):
+            # A proof may ask for more, and so for as much as another change does.
+            if proven is None or any(_asks_less(each.edits, proven.edits) for each in chosen):
+                continue
+            suggestion = self._suggestion(cost, proven)
+            if self._accept is None or self._accept(suggestion):
                 kinds[kind] = kinds.get(kind, 0) + 1
                 chosen.append(suggestion)
         return tuple(sorted(_needed(chosen), key=lambda each: each.cost))
@@ -475,8 +478,7 @@ def _joined(fixes: Iterable[Remedy]) -> tuple[Edits, float]:
 def _needed(chosen: Sequence[Suggestion]) -> Iterator[Suggestion]:
     """Those of which no part is another one: a part for which others give way may cost more than the whole."""
     for one in chosen:
-        parts = (each for each in chosen if _asks_less(each.edits, one.edits))
-        if all(_asks_less(one.edits, each.edits) for each in parts):
+        if not any(each is not one and _asks_less(each.edits, one.edits) for each in chosen):
             yield one
 
 
