@@ -539,3 +539,41 @@ def test_a_volume_goes_to_one_pod_only() -> None:
     assert world.texts("ahead") == []
     assert world.texts() == ["Drop the volume of claim of-stuck; it then fits on n1."]
     assert world.engine.state.volumes.reservation("default/ahead") is None
+
+
+def _tainted(count: int, taints: int) -> list[Plain]:
+    """Nodes with taints of their own."""
+    names = [f"n{number}" for number in range(count)]
+    return [node(name, 4000, 16, "a", taints=[taint(f"{name}-{i}") for i in range(taints)]) for name in names]
+
+
+def _occupied(nodes: list[Plain]) -> list[Plain]:
+    """The same, each full of a less important pod."""
+    names = [each["metadata"]["name"] for each in nodes]
+    return [*nodes, *(pod(f"on-{name}", 4000, nodeName=name, priority=1) for name in names)]
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "wants"),
+    [
+        pytest.param(_tainted(8, 40), {}, ["Remove the taint n0-0", "Remove the taint n1-0"], id="many-edits-in-a-fix"),
+        pytest.param(
+            _occupied(_tainted(5, 3)),
+            {"priority": 100},
+            ["Remove the taint n0-0", "Remove the taint n1-0"],
+            id="a-fix-and-evictions",
+        ),
+        pytest.param(
+            _occupied(_tainted(5, 1)),
+            {"priority": 100, "nodeSelector": {"disk": "ssd"}},
+            ["Label node n0 with disk=ssd and tolerate", "Label node n2 with disk=ssd and tolerate"],
+            id="two-fixes-and-evictions",
+        ),
+    ],
+)
+def test_what_can_be_left_out_of_a_change_costs_no_other_change_its_trial(
+    objects: list[Plain], spec: Plain, wants: list[str]
+) -> None:
+    """There is a bound on trials, and what helps one plugin only is not taken apart."""
+    texts = World([*objects, pod("stuck", 3000, **spec)]).texts()
+    assert [want for want in wants if not any(text.startswith(want) for text in texts)] == []

@@ -16,7 +16,7 @@ from moorage.wire.kinds import BY_ID, NODE, POD
 from moorage.wire.rewriting import Rewriter
 from tests.engine.test_counterfactual import World
 from tests.framework.readers import default_profile
-from tests.suggestions.puzzles import Plain, node, pod
+from tests.suggestions.puzzles import Plain, node, pod, thing
 
 CPU = "cpu"
 
@@ -113,6 +113,29 @@ def test_no_change_is_suggested_that_is_not_needed() -> None:
         "Request no cpu instead of 1; it then fits on n1.",
         "Wait until pod default/a-0 has ended; it then fits on n1.",
     ]
+
+
+def test_changes_that_come_to_the_same_are_suggested_once() -> None:
+    """With an eviction 2 seem enough, but pods ahead decide again: then it has to be 1, as it is without evictions."""
+    own, other = {"moorage.dev/queue": "a"}, {"moorage.dev/queue": "b"}
+    may_leave = {"moorage.dev/preemptible": "true"}
+    marks = {"scheduling.x-k8s.io/pod-group": "g", **own, **may_leave}
+    world = World(
+        [
+            node("n0", 4000, 16, "a"),
+            node("n1", 2000, 16, "a"),
+            queue("a", quota="2"),
+            queue("b", quota="0"),
+            pod("old-0", 1000, nodeName="n0", priority=0, labels={**own, **may_leave}),
+            pod("old-1", 2000, nodeName="n1", priority=10, labels={**other, **may_leave}),
+            thing("PodGroup", "g", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2}),
+            pod("g-0", 1000, labels=marks, priority=100),
+            pod("g-1", 1000, labels=marks, priority=0),
+            pod("g-2", 2000, labels=marks, priority=100),
+            pod("stuck", 3000, labels={**own, "moorage.dev/preemptible": "false"}, priority=50),
+        ]
+    )
+    assert world.texts() == ["Lower the cpu request from 3 to 1; it then fits on n0."]
 
 
 def test_queues_have_what_they_had_before() -> None:

@@ -26,6 +26,12 @@ def gang(least: int, *cpus: int) -> list[Plain]:
     return [thing("PodGroup", "g", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": least}), *members]
 
 
+def gated(group: list[Plain], member: int) -> list[Plain]:
+    """The same group with one member that must not be tried yet."""
+    group[1 + member]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    return group
+
+
 @pytest.mark.parametrize("rest", [[STUCK], [GOVERNED, queue("a", quota="2")]], ids=["no-queue", "in-a-queue"])
 @pytest.mark.parametrize(
     ("objects", "want", "never"),
@@ -41,6 +47,18 @@ def gang(least: int, *cpus: int) -> list[Plain]:
             "Add 3 more nodes like n1; it then fits there.",
             "Add one more node like n1; it then fits there.",
             id="enough-on-new-nodes",
+        ),
+        pytest.param(
+            [node("n1", 2000, 16, "a"), old(1000), *gated(gang(2, 2000, 2000, 2000), 0)],
+            "Add 3 more nodes like n1; it then fits there.",
+            "Add one more node like n1; it then fits there.",
+            id="enough-without-the-first-which-is-gated",
+        ),
+        pytest.param(
+            [node("n1", 2000, 16, "a"), old(1000), *gated(gang(2, 2000, 2000), 0)],
+            "Add one more node like n1; it then fits there.",
+            None,
+            id="too-few-without-the-first-which-is-gated",
         ),
         pytest.param(
             [node("n1", 2000, 16, "a"), old(1000), *gang(1, 2000)],

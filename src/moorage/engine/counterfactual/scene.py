@@ -340,12 +340,14 @@ class Scene:
     def _seat(self, pods: Iterable[Pod], swapped: Mapping[str, Pod]) -> None:
         """Decide on pods, with all of their gangs, and not on the gang of the pod itself."""
         for pod in self._leading(pods):
-            runner = self.engine.runner_of(pod)
-            if runner is None or not self.may_enter(pod) or (self.unit and pod.template.gang == self.unit):
+            if self.unit and pod.template.gang == self.unit:
                 continue
             gang = self.engine.gangs.unit_of(pod)
-            if gang is not None:
+            if gang is not None:  # others of it may be tried even if this one may not
                 self._seat_gang(gang, {uid: each for uid, each in swapped.items() if each.template.gang == gang})
+                continue
+            runner = self.engine.runner_of(pod)
+            if runner is None or not self.may_enter(pod):
                 continue
             record = self.place(pod)
             if record is None and self.outranks(pod):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,6 +67,8 @@ _MOST_OBJECTORS = 3
 _MOST_PRODUCTS = 8
 _MOST_MOVES = 2
 _MOST_EVICTIONS = 12
+_MOST_LEFT_OUT = 24
+"""So many trials find out what can be left out of combinations; no candidate loses its own trial to them."""
 _MOST_DESCENTS = 3
 _FEW_AHEAD = 64
 """With more pods ahead no value is searched for step by step: each step decides on all of them."""
@@ -161,9 +163,10 @@ class _Search:
         self._pod = scene.pod
         """The pod with what must change in any case."""
         self._found: dict[frozenset[Edit], tuple[float, Fit]] = {}
-        self._tried: set[frozenset[Edit]] = set()
-        self._prices: dict[Edit, float] = {}
-        """What each part of a combination costs."""
+        self._tried: set[tuple[frozenset[Edit], bool, bool]] = set()
+        """Edits, and who gave way in their trial."""
+        self._parts: dict[Edits, tuple[Remedy, ...]] = {}
+        """The fixes of which a combination is made, one for each plugin that objects."""
         self._descents = 0
 
     def run(self) -> tuple[Suggestion, ...]:
@@ -280,7 +283,8 @@ class _Search:
                 for _, fixes in zip(range(most), product(*(sorted(each, key=_cost) for each in options)), strict=False):
                     edits, cost = _joined(fixes)
                     found[edits] = min(cost, found.get(edits, cost))
-                    self._prices |= {edit: fix.cost / len(fix.edits) for fix in fixes for edit in fix.edits}
+                    if len(fixes) > 1:
+                        self._parts[edits] = fixes
         yield from sorted(((cost, edits) for edits, cost in found.items()), key=lambda item: item[0])
 
     def _promising(self, remedies: Remedies, objections: Objections) -> list[int]:
@@ -366,29 +370,36 @@ class _Search:
     # --- trying ---
 
     def _try_all(self, candidates: Iterable[tuple[float, Edits]], most: int = _MOST_TRIALS) -> None:
-        start, known = self._scene.trials, len(self._found)
+        scene = self._scene
+        start, known, left = scene.trials, len(self._found), min(most, _MOST_LEFT_OUT)
         for cost, edits in candidates:
-            if len(self._found) - known >= _ENOUGH or self._scene.trials - start >= most:
+            if len(self._found) - known >= _ENOUGH or scene.trials - start >= most:
                 return
-            self._try(cost, edits)
+            if self._try(cost, edits):
+                trials, found = scene.trials, len(self._found)
+                self._leave_out(self._parts.get(edits, ()), trials + left)
+                spent = scene.trials - trials
+                start, known, left = start + spent, known + len(self._found) - found, left - spent
 
-    def _try(self, cost: float, edits: Edits) -> None:
+    def _try(self, cost: float, edits: Edits) -> bool:
+        """Whether this helps, and nothing that is known to help is part of it."""
         key = frozenset(edits)
-        if (key in self._tried and not (self._scene.evicts or self._scene.reclaims)) or any(
-            known <= key for known in self._found
-        ):
-            return
-        self._tried.add(key)
+        trial = key, self._scene.evicts, self._scene.reclaims
+        if trial in self._tried or any(known <= key for known in self._found):
+            return False
+        self._tried.add(trial)
         fit = self._scene.trial((*self._base, *edits))
-        if fit is not None:
-            self._found[key] = (cost + (1.0 + 0.5 * len(fit.evicted) if fit.evicted else 0.0), fit)
-            self._leave_out(cost, edits)
+        if fit is None:
+            return False
+        self._found[key] = (cost + (1.0 + 0.5 * len(fit.evicted) if fit.evicted else 0.0), fit)
+        return True
 
-    def _leave_out(self, cost: float, edits: Edits) -> None:
-        """Each plugin that objects has a fix in a combination, but one of them may be enough for several."""
-        if len(edits) > 1 and self._prices.keys() >= {*edits}:
-            for edit in edits:
-                self._try(cost - self._prices[edit], tuple(each for each in edits if each is not edit))
+    def _leave_out(self, fixes: Sequence[Remedy], last: int) -> None:
+        """Try a combination without each of its fixes, up to a number of trials: one may be enough for two plugins."""
+        for fewer in combinations(fixes, len(fixes) - 1) if len(fixes) > 1 else ():
+            edits, cost = _joined(fewer)
+            if self._scene.trials < last and self._try(cost, edits):
+                self._leave_out(fewer, last)
 
     # --- 5 ---
 
@@ -403,8 +414,11 @@ class _Search:
             if len(chosen) >= MOST_SUGGESTIONS - (ends and cost < END_COST):  # what comes last is said, too
                 continue
             proven = self._proven(fit)
-            suggestion = None if proven is None else self._suggestion(cost, proven)
-            if suggestion is not None and (self._accept is None or self._accept(suggestion)):
+            # A proof may ask for more, and so for as much as another change does.
+            if proven is None or any(_asks_less(each.edits, proven.edits) for each in chosen):
+                continue
+            suggestion = self._suggestion(cost, proven)
+            if self._accept is None or self._accept(suggestion):
                 kinds[kind] = kinds.get(kind, 0) + 1
                 chosen.append(suggestion)
         return tuple(sorted(_needed(chosen), key=lambda each: each.cost))
@@ -464,8 +478,7 @@ def _joined(fixes: Iterable[Remedy]) -> tuple[Edits, float]:
 def _needed(chosen: Sequence[Suggestion]) -> Iterator[Suggestion]:
     """Those of which no part is another one: a part for which others give way may cost more than the whole."""
     for one in chosen:
-        parts = (each for each in chosen if _asks_less(each.edits, one.edits))
-        if all(_asks_less(one.edits, each.edits) for each in parts):
+        if not any(each is not one and _asks_less(each.edits, one.edits) for each in chosen):
             yield one
 
 
