@@ -20,14 +20,15 @@ from moorage.adapters.journal.reader import JournalReader
 from moorage.adapters.journal.records import RecordedTurn
 from moorage.adapters.journal.replaying import replay
 from moorage.core.commands import DeletePod
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, ObjectGone, PodSeen
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, NodeSeen, ObjectGone, PodSeen
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queues import QUEUE
+from moorage.testing import make_node
 from tests.adapters.journal.recording import REGISTRY, SPREADING, RecordedEngine
 from tests.adapters.journal.shadow import ShadowedEngine
 from tests.queues import teams
 from tests.queues.rough import RoughHistory
-from tests.queues.teams import Teams, make_queue, team_pod
+from tests.queues.teams import GPU, Teams, make_queue, team_pod
 
 HISTORIES = int(os.environ.get("MOORAGE_REPLAYED_HISTORIES", "6"))
 ONLY = os.environ.get("MOORAGE_REPLAYED_SEED")
@@ -73,6 +74,22 @@ def test_a_moved_pod_that_still_stands_when_its_successor_is_there(shadowed: typ
     shadow = world.engine.shadow  # type: ignore[attr-defined]
     assert not world.engine.state.queues.counts(uid)
     assert not shadow.state.queues.counts(uid)
+
+
+def test_which_of_more_resources_than_count_do(shadowed: type[ShadowedEngine]) -> None:
+    """Not those that were asked for first: an engine made of an image learns of pods in another order."""
+    shadowed.share = 0.0
+    devices = [f"example.com/d{number}" for number in range(33)]
+    world = Teams(make_queue("a"), make_queue("b"), make_queue("c"), nodes=())
+    offers = {GPU: 8} | dict.fromkeys(devices, 8)
+    world.engine.handle([NodeSeen(make_node("n", cpu="64", memory="64Gi", resources=offers))], 0.5)
+    world.see(team_pod("huge", "a", requests={GPU: 100} | dict.fromkeys(devices[:32], 1)))
+    world.see(team_pod("last", "a", requests={GPU: 1, devices[32]: 8}, created_s=1.0))
+    world.see(*(team_pod(f"{queue}{n}", queue, 2, created_s=2.0) for n, queue in enumerate("bcc")))
+    shadowed.share = 1.0
+    world.engine.handle([], world.now + 1.0)
+    shadowed.share = 0.0
+    world.engine.handle([PodSeen(team_pod(f"next{queue}", queue, created_s=9.0)) for queue in "ab"], world.now + 2.0)
 
 
 def test_templates_stay_the_same_from_one_segment_to_the_next(tmp_path: Path) -> None:

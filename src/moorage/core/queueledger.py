@@ -226,6 +226,12 @@ class QueueLedger:
             total.append(max(0, offered - self._outside.get(index, 0)))
         return total
 
+    def tidy(self) -> None:
+        """Follow the queues as they are; of more resources than count, those do that would after a restart."""
+        if self._crowded:
+            self.reassign()
+        self.catch_up()
+
     def catch_up(self) -> None:
         """Follow the queues as they are, if that was put off."""
         if self._late:
@@ -290,7 +296,7 @@ class QueueLedger:
         self._read_offers(whole=True)
         self._outside.clear()
         self._moment = -1
-        for entry in self._entries.values():
+        for _, entry in sorted(self._entries.items()):  # what counts must not depend on which pod came first
             known, entry.demand = entry.demand.member, self._demand(entry.pod)
             member = entry.demand.member
             if member.queue != known.queue or member.problem != known.problem:

@@ -177,7 +177,7 @@ class Sharing:
 
     def tidy(self) -> None:
         """Follow the queues as they are, so that an image need not tell which of them have changed."""
-        self._ledger.catch_up()
+        self._ledger.tidy()
 
     def renew(self, pods: Iterable[Pod] = ()) -> None:
         """Sort active units again; these pods wait."""

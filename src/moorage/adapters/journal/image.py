@@ -98,6 +98,7 @@ def _orders(state: ClusterState) -> Iterator[list[Any]]:
 def load(image: Image, engine: Engine) -> None:
     """Restore an image into an engine that knows nothing yet; `Unreadable` where these bytes are none of it."""
     reading(lambda: _Loader(engine, image.restorer).load(image.facts))
+    tidy(engine)  # once more: parts were tidied when others were not there yet
 
 
 class _Loader:
