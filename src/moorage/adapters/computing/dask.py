@@ -17,6 +17,8 @@ from moorage.adapters.computing import Data, Function, Job, JobAnswer, RunnerErr
 _CONNECT_S = 10
 _AT_ONCE = 1_000
 """Jobs that the cluster knows of at a time."""
+_UNDER_WAY = ("pending", "lost")
+"""What Dask says of a job that is computed again: its worker was lost after it was done, and its result with it."""
 _SETTINGS = {"distributed.admin.large-graph-warning-threshold": "10GB"}
 
 
@@ -55,6 +57,9 @@ class DaskCluster:
                 done = self._distributed.as_completed(loop=self._client.loop, raise_errors=False)
                 self._fill(waiting, names, done, function, jobs, carried)
                 for future in done:
+                    if future.status in _UNDER_WAY:
+                        done.add(future)
+                        continue
                     yield self._answer(future, names.pop(future.key))
                     future.release()
                     self._fill(waiting, names, done, function, jobs, carried)
