@@ -234,10 +234,8 @@ class RoomRound:
         takers = {each.leaf for each in self._served if each.reclaims}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
             self._state.remove_pod(uid)
-        back, later = (
-            [Returning(*each) for each in jobs_of(self._state, self._sharing, away)],
-            dict[object, list[Unit]](),
-        )
+        back = [Returning(*each) for each in jobs_of(self._state, self._sharing, away)]
+        later: dict[object, list[Unit]] = {}
         losing = {each.gang for each in back} - {None}
         self._served = []
         order = self._sharing.order(waiting)
