@@ -160,8 +160,8 @@ class QueueLedger:
         """Whether either is so."""
         self._moment = -1
         """When what is divided was last computed, by changes of what it follows from."""
-        self._latest: LedgerEntry | None = None
-        """The pod that came last, which is asked about most."""
+        self.latest: LedgerEntry | None = None
+        """The pod that came last, or is tried now: it is asked about most. One that is known no more says nothing."""
         self.moved: set[str] = set()
         """Pods that belong elsewhere now; see `take_moved`."""
 
@@ -352,8 +352,8 @@ class QueueLedger:
 
     def about(self, pod: Pod) -> LedgerEntry:
         """What counts of a pod, or would if it were known. Do not change it."""
-        known = self._latest
-        if known is not None and known.pod is pod and not self._late:
+        known = self.latest
+        if known is not None and known.pod is pod and known.said and not self._late:
             return known
         demand, known = self._demand(pod), self._entries.get(pod.uid)  # all may be counted again by the former
         if known is not None and known.pod is pod:
@@ -385,8 +385,12 @@ class QueueLedger:
 
     def has_room(self, pod: Pod) -> bool:
         """Whether a waiting pod is known to be within all limits; if not, `about` says where to look."""
-        entry = self._entries.get(pod.uid)
-        if entry is None or entry.pod is not pod or self._late:
+        entry = self.latest
+        if entry is None or entry.pod is not pod or not entry.said:
+            entry = self._entries.get(pod.uid)
+            if entry is None or entry.pod is not pod:
+                return False
+        if self._late:
             return False
         demand = entry.demand
         leaf = demand.leaf
@@ -398,7 +402,9 @@ class QueueLedger:
 
     def stand(self, pod: Pod, *, leaving: bool) -> None:
         """A pod is on a node; `leaving` if it is being deleted."""
-        entry = self._entries.get(pod.uid)
+        entry = self.latest
+        if entry is None or entry.pod is not pod or not entry.said:
+            entry = self._entries.get(pod.uid)
         if entry is not None and entry.said == WAITS and entry.pod is pod and not leaving:
             demand = entry.demand
             if demand.leaf is not None:  # one that waited is placed, as is usual: without further calls
@@ -437,7 +443,7 @@ class QueueLedger:
         if pod.uid not in self._entries:
             demand = self._demand(pod)
             if demand.leaf is not None:  # a new one, as is usual: without further calls
-                self._latest = entry = self._entries[pod.uid] = LedgerEntry(pod, demand)
+                self.latest = entry = self._entries[pod.uid] = LedgerEntry(pod, demand)
                 entry.said, entry.counted = WAITS, ASKS
                 self.tree.request(demand.leaf, demand.amounts, 1)
                 return
@@ -496,7 +502,7 @@ class QueueLedger:
         self._say(entry, said)
         if not said & _STAYING:
             del self._entries[uid]
-            self._latest = None
+            entry.said = 0
             self._vacated = self._vacated or self._crowded
 
     def amounts(self, requests: Requests) -> Amounts:

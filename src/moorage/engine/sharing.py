@@ -117,7 +117,7 @@ class Sharing:
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
             if unit.gang is None:
                 need = () if entry.counted & HOLDS else entry.demand.amounts
-                item = _new_item(Item, (self.key(pod, pod.created_s), unit.ticket, unit, need))
+                item = _new_item(Item, (self.key(pod, pod.created_s), unit.ticket, unit, need, entry))
             else:
                 item = self.item(unit)
             self._units.push(leaf, item)
@@ -133,7 +133,10 @@ class Sharing:
         tree, units = self._ledger.settle(self._state), self._units
         if tree is not units.tree or tree.builds != self._builds or tree.reshaped:
             units = self._fresh()
-        return units.pop()
+        item = units.pop()
+        if item is not None:
+            self._ledger.latest = item[4]
+        return item
 
     def _fresh(self) -> UnitTree:
         """The units, with shares as they are now."""

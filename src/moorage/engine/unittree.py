@@ -6,17 +6,19 @@ decision only the places of the queues on its path are computed again, and those
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from moorage.core.queueledger import LedgerEntry
 from moorage.core.queueorder import Precedence, precedence, stand_in
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.engine.units import Unit
 
 _FEW = 64
-"""How many outdated items a heap may have beside as many as it needs."""
+"""How many outdated units a leaf may have beside as many as it needs."""
 
 
 class Item(NamedTuple):
@@ -29,6 +31,8 @@ class Item(NamedTuple):
     unit: Unit
     need: Amounts
     """What its next pods request."""
+    account: LedgerEntry | None = None
+    """What is counted of a pod without a gang, where that is known."""
 
 
 _KEY: Final = itemgetter(0)
@@ -37,7 +41,7 @@ _KEY: Final = itemgetter(0)
 class _Place:
     """A queue that has units, or had."""
 
-    __slots__ = ("below", "entry", "first", "fresh", "late", "line", "most", "node", "outdated", "parent")
+    __slots__ = ("below", "entry", "first", "fresh", "late", "line", "mixed", "most", "node", "parent")
 
     def __init__(self, node: QueueNode | None, parent: _Place | None) -> None:
         self.node = node
@@ -48,14 +52,14 @@ class _Place:
         """A heap of those that came since the line was sorted."""
         self.fresh: list[Item] = []
         """Those that came since the first unit was last looked at."""
+        self.mixed = False
+        """Whether there are any of these two."""
         self.below: list[_Entry] = []
-        """A heap of the queues below it that have units; some entries are outdated."""
-        self.outdated = 0
-        """How many of them are."""
+        """The queues below it that have units, in order."""
         self.first: Item | None = None
         """The first of its units if it is a leaf, as of when that was last looked at."""
         self.entry: _Entry | None = None
-        """What stands for it in the heap of its parent; None while it has no unit."""
+        """What stands for it in the order of its parent; None while it has no unit."""
         self.most = _FEW
         """How many units may come before all are sorted, and outdated ones dropped."""
 
@@ -72,10 +76,9 @@ class _Place:
         while line and line[-1][1] != line[-1][2].ticket:
             line.pop()
         late = self.late
-        if not late:
-            return line[-1] if line else None
         while late and late[0][1] != late[0][2].ticket:
             heappop(late)
+        self.mixed = bool(late)
         if line and late:
             return min(line[-1], late[0])
         return line[-1] if line else late[0] if late else None
@@ -124,6 +127,7 @@ class UnitTree:
         place = self._places.get(leaf) or self._place(leaf)
         fresh, first = place.fresh, place.first
         fresh.append(item)
+        place.mixed = True
         if first is None or item < first or first[1] != first[2].ticket:
             self._changed.add(place)
         if len(fresh) > place.most:
@@ -147,8 +151,9 @@ class UnitTree:
         if top is None:
             return None
         self._popped = leaf = top[_LEAF]
-        late = leaf.late
-        return heappop(late) if late and late[0] is top[_FIRST] else leaf.line.pop()
+        if leaf.mixed and (late := leaf.late) and late[0] is top[_FIRST]:
+            return heappop(late)
+        return leaf.line.pop()
 
     def rest(self) -> list[Unit]:
         """All units that it has, in no order."""
@@ -214,22 +219,25 @@ class UnitTree:
 
     def _climb(self, leaf: _Place) -> _Entry | None:
         """Compute the places of a leaf and of all above it again; in one piece, as this is done for every decision."""
-        total, place, first, parent = self.tree.total, leaf, leaf, leaf.parent
-        line, item = leaf.line, leaf.first
-        if leaf.fresh or leaf.late or not line or (item := line[-1])[1] != item[2].ticket:
+        total, place, first, parent, item = self.tree.total, leaf, leaf, leaf.parent, leaf.first
+        if leaf.mixed or not (line := leaf.line) or (item := line[-1])[1] != item[2].ticket:
             item = leaf.head()
         leaf.first = item
         best: _Entry | None = None
         while parent is not None:
-            heap, known = parent.below, place.entry
-            if item is None or known is None or parent.outdated or heap[0] is not known:
+            below = parent.below
+            if item is None or below[0] is not place.entry:
                 self._changed.update(leaf.above())  # not as is usual: one by one
                 self._refresh_all()
                 return _best(self._root)
             node: QueueNode = place.node  # type: ignore[assignment] # only the root, which has no parent, has none
             place.entry = entry = stand_in(node, item[3], total, place, item, first)
-            heapreplace(heap, entry)
-            best = heap[0]
+            del below[0]
+            if below and entry < below[-1]:
+                insort(below, entry)
+            else:  # as is usual: a queue that was served comes last
+                below.append(entry)
+            best = below[0]
             item, first = best[5], best[6]
             place, parent = parent, parent.parent
         return best
@@ -268,29 +276,17 @@ class UnitTree:
 
 def _best(place: _Place) -> _Entry | None:
     """The first of the entries below a queue."""
-    heap = place.below
-    while heap:
-        entry = heap[0]
-        if entry[_QUEUE].entry is entry:
-            return entry
-        heappop(heap)
-        place.outdated -= 1
-    return None
+    return place.below[0] if place.below else None
 
 
 def _enter(place: _Place, parent: _Place, entry: _Entry | None) -> None:
-    """This stands for a queue in the heap of its parent from now on, or nothing does."""
-    heap, known = parent.below, place.entry
+    """This stands for a queue in the order of its parent from now on, or nothing does."""
+    below, known = parent.below, place.entry
     place.entry = entry
-    if entry is not None and heap and heap[0] is known:
-        heapreplace(heap, entry)
-        return
-    parent.outdated += known is not None
+    if known is not None:
+        del below[bisect_left(below, known)]
     if entry is not None:
-        heappush(heap, entry)
-    if 2 * parent.outdated > len(heap) + _FEW:
-        heap[:] = sorted(each for each in heap if each[_QUEUE].entry is each)
-        parent.outdated = 0
+        insort(below, entry)
 
 
 def _first_below(place: _Place, node: QueueNode) -> tuple[Item | None, _Place]:
