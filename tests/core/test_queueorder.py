@@ -9,7 +9,7 @@ import pytest
 from moorage.core.frozen import FrozenDict
 from moorage.core.queueorder import precedence
 from moorage.core.queues import Queue, ResourceShare
-from moorage.core.queuetree import Amounts, QueueNode, QueueTree
+from moorage.core.queuetree import Amounts, Demand, QueueNode, QueueTree
 from moorage.core.resources import CPU, MEMORY
 
 GPU = "nvidia.com/gpu"
@@ -47,8 +47,8 @@ def test_places_follow_the_rules(named: tuple[str, ...]) -> None:
             every = range(len(tree.resources))
             needs[node] = tuple((index, draw.randint(1, 3)) for index in every if draw.random() < 0.9)
             held = tuple((index, draw.randint(1, 5)) for index in every if draw.random() < 0.9)
-            tree.hold(node, held, 1, fixed=False)
-            tree.request(node, (*held, *needs[node]), 1)
+            tree.hold(Demand(node, held), 1)
+            tree.request(Demand(node, (*held, *needs[node])), 1)
         tree.settle()
         for node, need in needs.items():
             for other, theirs in needs.items():

@@ -6,7 +6,7 @@ import pytest
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.queues import Queue, ResourceShare
-from moorage.core.queuetree import QueueTree
+from moorage.core.queuetree import Demand, QueueTree
 from moorage.core.queueusage import SAMPLES, UsageRecord, UsageTerms
 
 GPU = "nvidia.com/gpu"
@@ -19,13 +19,13 @@ def make_tree(*names: str, total: int = 16, quota: int = 0) -> QueueTree:
     index = tree.resources.index(GPU)
     tree.divides([total if each == index else 0 for each in range(len(tree.resources))])
     for name in names:
-        tree.request(tree.nodes[name], ((index, total),), 1)
+        tree.request(Demand(tree.nodes[name], ((index, total),)), 1)
     tree.settle()
     return tree
 
 
 def hold(tree: QueueTree, name: str, gpus: int) -> None:
-    tree.hold(tree.nodes[name], ((tree.resources.index(GPU), gpus),), 1, fixed=False)
+    tree.hold(Demand(tree.nodes[name], ((tree.resources.index(GPU), gpus),)), 1)
 
 
 def shares(tree: QueueTree) -> dict[str, int]:

@@ -14,7 +14,7 @@ import pytest
 from moorage.core.frozen import FrozenDict
 from moorage.core.queueorder import precedence, shortage
 from moorage.core.queues import Queue, ResourceShare
-from moorage.core.queuetree import Amounts, QueueNode, QueueTree
+from moorage.core.queuetree import Amounts, Demand, QueueNode, QueueTree
 from moorage.core.resources import CPU
 from moorage.engine.units import Unit
 from moorage.engine.unittree import Item, UnitTree
@@ -70,7 +70,7 @@ class Story:
         """Room is only promised where every limit leaves it."""
         for leaf, item in self.items.values():
             if self.tree.has_room(leaf):
-                assert shortage(leaf, item.need, preemptible=True) is None
+                assert shortage(leaf, item[3], preemptible=True) is None
 
     # --- events ---
 
@@ -91,8 +91,9 @@ class Story:
     def _enter(self, leaf: QueueNode, unit: Unit, need: Amounts) -> None:
         self.serial += 1
         unit.ticket = self.serial
-        item = Item((self.draw.choice([-60, -50]), self.draw.randint(0, 9), f"u{unit.ticket}"), unit.ticket, unit, need)
-        self.tree.request(leaf, need, 1)
+        key = (self.draw.choice([-60, -50]), self.draw.randint(0, 9), f"u{unit.ticket}")
+        item: Item = key, unit.ticket, unit, need, None
+        self.tree.request(Demand(leaf, need), 1)
         self.tree.asks(need)
         self.units.push(leaf, item)
         self.items[id(unit)] = leaf, item
@@ -104,16 +105,16 @@ class Story:
         """A pod waits no more."""
         if (found := self._any()) is not None:
             leaf, item = found
-            item.unit.ticket = -1
-            self.tree.request(leaf, item.need, -1)
-            del self.items[id(item.unit)]
+            item[2].ticket = -1
+            self.tree.request(Demand(leaf, item[3]), -1)
+            del self.items[id(item[2])]
 
     def _vanish(self) -> None:
         """Units may not be tried any more, and their pods still wait."""
         for leaf, item in self.draw.sample(list(self.items.values()), min(len(self.items), 3)):
-            item.unit.ticket = 0
+            item[2].ticket = 0
             self.held.append((leaf, ()))
-            del self.items[id(item.unit)]
+            del self.items[id(item[2])]
         self.units.note_gone()
 
     def _again(self) -> None:
@@ -121,20 +122,20 @@ class Story:
         found, leaf = self._any(), self._leaf()
         if found is not None and leaf is not None:
             before, item = found
-            self.tree.request(before, item.need, -1)
-            self._enter(before if self.draw.random() < 0.5 else leaf, item.unit, item.need)
+            self.tree.request(Demand(before, item[3]), -1)
+            self._enter(before if self.draw.random() < 0.5 else leaf, item[2], item[3])
 
     def _hold(self) -> None:
         """A pod gets a node, or leaves it."""
         if self.held and self.draw.random() < 0.5:
             leaf, need = self.held.pop(self.draw.randrange(len(self.held)))
-            self.tree.hold(leaf, need, -1, fixed=False)
-            self.tree.request(leaf, need, -1)
+            self.tree.hold(Demand(leaf, need), -1)
+            self.tree.request(Demand(leaf, need), -1)
         elif (free := self._leaf()) is not None:
             need = self._need()
             self.held.append((free, need))
-            self.tree.hold(free, need, 1, fixed=False)
-            self.tree.request(free, need, 1)
+            self.tree.hold(Demand(free, need), 1)
+            self.tree.request(Demand(free, need), 1)
 
     def _pop(self) -> None:
         self._fresh()
@@ -142,12 +143,12 @@ class Story:
         item = self.units.pop()
         assert item is expected, f"{_told(item)} came, not {_told(expected)}"
         if item is not None:
-            leaf, _ = self.items.pop(id(item.unit))
+            leaf, _ = self.items.pop(id(item[2]))
             if self.draw.random() < 0.8:
-                self.held.append((leaf, item.need))
-                self.tree.hold(leaf, item.need, 1, fixed=False)
+                self.held.append((leaf, item[3]))
+                self.tree.hold(Demand(leaf, item[3]), 1)
             else:
-                self.tree.request(leaf, item.need, -1)
+                self.tree.request(Demand(leaf, item[3]), -1)
 
     def _change(self) -> None:
         name = self.draw.choice(sorted(self.queues))
@@ -175,13 +176,13 @@ class Story:
             return
         for leaf, item in list(self.items.values()):
             if self.tree.nodes.get(leaf.name) is not leaf or leaf.children:
-                item.unit.ticket = 0
-                self.tree.request(leaf, item.need, -1)
-                del self.items[id(item.unit)]
+                item[2].ticket = 0
+                self.tree.request(Demand(leaf, item[3]), -1)
+                del self.items[id(item[2])]
         for leaf, need in list(self.held):
             if self.tree.nodes.get(leaf.name) is not leaf or leaf.children:
-                self.tree.hold(leaf, need, -1, fixed=False)
-                self.tree.request(leaf, need, -1)
+                self.tree.hold(Demand(leaf, need), -1)
+                self.tree.request(Demand(leaf, need), -1)
                 self.held.remove((leaf, need))
 
     def _total(self) -> None:
@@ -213,7 +214,7 @@ class Story:
                 if node.parent is parent:
                     item = below(node) if node.children else firsts.get(node)
                     if item is not None:
-                        found.append((precedence(node, item.need, self.tree.total), item))
+                        found.append((precedence(node, item[3], self.tree.total), item))
             return min(found, key=lambda each: each[0])[1] if found else None
 
         return below(None)
@@ -223,13 +224,13 @@ class Story:
         expected, item = self._first(), self.units.peek()
         assert item is expected, f"{_told(item)} comes next, not {_told(expected)}"
         heads = self.units.heads()
-        assert {id(each.unit) for each in heads.values()} <= self.items.keys()
+        assert set(map(id, heads.values())) <= self.items.keys()
         assert heads.keys() == {leaf for leaf, _ in self.items.values()}
         assert sorted(map(id, self.units.rest())) == sorted(self.items)
 
 
 def _told(item: Item | None) -> str:
-    return "nothing" if item is None else f"{item.key} of ticket {item.ticket}"
+    return "nothing" if item is None else f"{item[0]} of ticket {item[1]}"
 
 
 @pytest.mark.parametrize("part", range(4))

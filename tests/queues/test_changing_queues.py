@@ -133,9 +133,9 @@ def _check(teams: Teams) -> None:
             assert demand.leaf is not None
             assert shortage(demand.leaf, demand.amounts, preemptible=demand.preemptible) is None
     teams.engine._rooms.review(Turn(teams.now))
-    heads = {node.name: item.unit.uid for node, item in shared._fresh().heads().items()}
+    heads = {node.name: unit.uid for node, unit in shared._fresh().heads().items()}
     units = {entry.unit.uid: entry.unit for entry in queue.entries() if entry.unit.state is ACTIVE}
-    assert {node.name: item.unit.uid for node, item in shared.order(units.values()).heads().items()} == heads
+    assert {node.name: unit.uid for node, unit in shared.order(units.values()).heads().items()} == heads
 
 
 def _figures(node, resources) -> tuple[object, ...]:  # type: ignore[no-untyped-def]

@@ -6,7 +6,7 @@ import pytest
 
 from moorage.core.queueorder import deciding_rule, precedence
 from moorage.core.queues import Queue
-from moorage.core.queuetree import QueueTree
+from moorage.core.queuetree import Demand, QueueTree
 from moorage.engine.queueanswers import order_lines
 from tests.queues.teams import Teams, make_queue, team_pod
 
@@ -30,8 +30,8 @@ def test_the_rule_is_named(first: Queue, other: Queue, held: tuple[int, int], wa
     tree.divides([0, 0, 8])
     for queue, amount in zip((first, other), held, strict=True):
         node = tree.nodes[queue.name]
-        tree.request(node, ((2, 9),), 1)
-        tree.hold(node, ((2, amount),), 1, fixed=False)
+        tree.request(Demand(node, ((2, 9),)), 1)
+        tree.hold(Demand(node, ((2, amount),)), 1)
     tree.settle()
     places = [precedence(tree.nodes[each.name], ((2, 1),), tree.total) for each in (first, other)]
     assert places[0] < places[1]

@@ -22,7 +22,7 @@ from moorage.core.frozen import EMPTY
 from moorage.core.objects import NAMESPACE, NAMESPACE_NAME_LABEL, Namespace
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.queues import DEFAULT_PRIORITY, QUEUE_KINDS, Queue, is_preemptible, queue_name
-from moorage.core.queuetree import Amounts, QueueNode, QueueTree
+from moorage.core.queuetree import Amounts, Demand, QueueNode, QueueTree
 from moorage.core.resourcenames import is_scalar_resource
 from moorage.core.resources import Requests
 from moorage.core.templatecache import TemplateCache
@@ -82,6 +82,7 @@ def _counted(said: int) -> int:
 
 _COUNTED = tuple(map(_counted, range(2 * EXPECTED)))
 _OUTSIDE_COUNTED = tuple(HOLDS if said & STANDS else 0 for said in range(2 * EXPECTED))
+_ALL = HOLDS | ASKS
 _STAYING = ~LEAVING
 _PLACED = WAITS | STANDS
 """What is said of a pod that has a node and is not confirmed yet."""
@@ -92,16 +93,14 @@ _CHANGES = tuple(
 """What was counted of a pod -> what is -> how many more hold what it requests, and ask for it: -1, 0 or 1."""
 
 
-class Demand:
+class PodDemand(Demand):
     """What a pod counts for: one object for all pods of a template, unless some have other requests than it says."""
 
-    __slots__ = ("amounts", "counts", "leaf", "member", "preemptible", "problem")
+    __slots__ = ("counts", "member", "problem")
 
     def __init__(self, member: Membership, amounts: Amounts) -> None:
-        self.member = member
-        self.amounts = amounts
-        """What counts of its requests."""
-        self.leaf, self.preemptible, self.problem = member.leaf, member.preemptible, member.problem
+        super().__init__(member.leaf, amounts, preemptible=member.preemptible)
+        self.member, self.problem = member, member.problem
         self.counts = _OUTSIDE_COUNTED if member.leaf is None else _COUNTED
         """What is said about a pod -> what is counted of it."""
 
@@ -111,11 +110,9 @@ class LedgerEntry:
 
     __slots__ = ("counted", "demand", "pod", "said")
 
-    def __init__(self, pod: Pod, demand: Demand) -> None:
-        self.pod = pod
-        self.demand = demand
-        self.said = self.counted = 0
-        """What is said about it, and what of it is counted at present."""
+    def __init__(self, pod: Pod, demand: PodDemand, said: int = 0, counted: int = 0) -> None:
+        self.pod, self.demand, self.said, self.counted = pod, demand, said, counted
+        """What it counts for, what is said about it, and what of that is counted at present."""
 
     @property
     def holds(self) -> bool:
@@ -138,7 +135,7 @@ class QueueLedger:
         self.tree = QueueTree()
         self._entries: dict[str, LedgerEntry] = {}
         self._members: TemplateCache[Membership] = TemplateCache(_KEPT_TEMPLATES)
-        self._demands: TemplateCache[Demand] = TemplateCache(_KEPT_TEMPLATES)
+        self._demands: TemplateCache[PodDemand] = TemplateCache(_KEPT_TEMPLATES)
         self._amounts: dict[Requests, Amounts] = {}
         self._offered: frozenset[str] = frozenset()
         """What counts although no queue may name it: devices and the like, of which a node offers some."""
@@ -358,19 +355,16 @@ class QueueLedger:
         demand, known = self._demand(pod), self._entries.get(pod.uid)  # all may be counted again by the former
         if known is not None and known.pod is pod:
             return known
-        found = LedgerEntry(pod, demand)
-        if known is not None:
-            found.said, found.counted = known.said, known.counted
-        return found
+        return LedgerEntry(pod, demand) if known is None else LedgerEntry(pod, demand, known.said, known.counted)
 
-    def _demand(self, pod: Pod) -> Demand:
+    def _demand(self, pod: Pod) -> PodDemand:
         """What a pod counts for."""
         template = pod.template
         if self._late:
             self._catch_up()
         found = self._demands.get(template)
         if found is None or pod.requests is not template.requests:
-            found = Demand(*self._place(pod))
+            found = PodDemand(*self._place(pod))
             if pod.requests is template.requests:
                 self._demands.keep(template, found)
         return found
@@ -400,17 +394,17 @@ class QueueLedger:
             return True  # as is usual, without another call
         return entry.holds or (demand.preemptible and self.tree.has_room(leaf))
 
+    def assume(self, pod: Pod) -> None:
+        """A pod gets a node."""
+        entry = self.latest
+        if entry is not None and entry.pod is pod and entry.said == WAITS and entry.demand.leaf is not None:
+            entry.said, entry.counted = _PLACED, _ALL  # as is usual: without further calls
+            self.tree.hold(entry.demand, 1)
+        else:
+            self.stand(pod, leaving=False)
+
     def stand(self, pod: Pod, *, leaving: bool) -> None:
         """A pod is on a node; `leaving` if it is being deleted."""
-        entry = self.latest
-        if entry is None or entry.pod is not pod or not entry.said:
-            entry = self._entries.get(pod.uid)
-        if entry is not None and entry.said == WAITS and entry.pod is pod and not leaving:
-            demand = entry.demand
-            if demand.leaf is not None:  # one that waited is placed, as is usual: without further calls
-                entry.said, entry.counted = _PLACED, HOLDS | ASKS
-                self.tree.hold(demand.leaf, demand.amounts, 1, fixed=not demand.preemptible)
-                return
         entry = self._entry(pod)
         self._say(entry, (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & _STAYING)
 
@@ -443,9 +437,8 @@ class QueueLedger:
         if pod.uid not in self._entries:
             demand = self._demand(pod)
             if demand.leaf is not None:  # a new one, as is usual: without further calls
-                self.latest = entry = self._entries[pod.uid] = LedgerEntry(pod, demand)
-                entry.said, entry.counted = WAITS, ASKS
-                self.tree.request(demand.leaf, demand.amounts, 1)
+                self.latest = self._entries[pod.uid] = LedgerEntry(pod, demand, WAITS, ASKS)
+                self.tree.request(demand, 1)
                 return
         entry = self._entry(pod)
         self._say(entry, entry.said | WAITS)
@@ -487,7 +480,7 @@ class QueueLedger:
         entry.pod = pod
         return entry
 
-    def _recount(self, entry: LedgerEntry, demand: Demand) -> None:
+    def _recount(self, entry: LedgerEntry, demand: PodDemand) -> None:
         """A pod counts for something else."""
         said = entry.said
         self._say(entry, 0)
@@ -570,9 +563,9 @@ class QueueLedger:
             return
         held, asked = _CHANGES[known][counted]
         if held:
-            self.tree.hold(leaf, demand.amounts, held, fixed=not demand.preemptible)
+            self.tree.hold(demand, held)
         if asked:
-            self.tree.request(leaf, demand.amounts, asked)
+            self.tree.request(demand, asked)
 
     def _count_outside(self, amounts: Amounts, sign: int) -> None:
         for index, amount in amounts:

@@ -6,9 +6,10 @@ next ones that it would lose, read backwards. All numbers are exact, and equal d
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from struct import pack
-from typing import TypeVar
+from typing import Any
 
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.queues import DEFAULT_PRIORITY
@@ -16,11 +17,6 @@ from moorage.core.queuetree import PAIR, Amounts, OrderTerms, QueueNode
 
 Precedence = tuple[int, float, float, bytes]
 """The smallest comes first: rules 1 to 4 in one number, 5, 6, and the rest as bytes, as each is compared very often."""
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
-StandIn = tuple[int, float, float, bytes, A, B, C]
-"""A place, and what goes with it."""
 _OVER, _FED = 1 << 66, 1 << 65
 """Beyond its share; not within its quota. Priorities are far smaller."""
 _AMOUNT_BYTES = 16
@@ -37,42 +33,86 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     priority. 4. Last those that would use what they may not have at all. 5. The smaller dominant share, with the next
     pods and 6. without them. 7. The smaller claim. 8. The older queue.
     """
-    return stand_in(node, need, total, None, None, None)[:4]
-
-
-def stand_in(node: QueueNode, need: Amounts, total: Sequence[int], one: A, other: B, third: C) -> StandIn[A, B, C]:
-    """The same with three more values, in one tuple, as it is made for every decision at every level."""
-    pair = node.pair
-    if pair is None or len(need) != PAIR:
-        return (*_precedence_of_all(node, need, total), one, other, third)
-    # Cpu and memory alone, as is usual: written out.
-    rank, tie, cpu_share, cpu_quota, all_cpu, memory_share, memory_quota, all_memory = pair
-    cpu, memory = node.allocated
-    (_, more_cpu), (_, more_memory) = need
-    without = cpu / all_cpu
-    if (part := memory / all_memory) > without:
-        without = part
-    if cpu > cpu_share and memory > memory_share:
-        rank += _OVER
-    cpu += more_cpu
-    memory += more_memory
-    if cpu > cpu_quota or memory > memory_quota:
-        rank += _FED
-    with_need = cpu / all_cpu
-    if (part := memory / all_memory) > with_need:
-        with_need = part
-    return rank, with_need, without, tie, one, other, third
-
-
-def _precedence_of_all(node: QueueNode, need: Amounts, total: Sequence[int]) -> Precedence:
-    if node.terms is None:
-        _find_terms(node, total)
-        if node.pair is not None and len(need) == PAIR:
-            return precedence(node, need, total)
     amounts = node.allocated.copy()
     for index, amount in need:
         amounts[index] += amount
     return _precedence(node, need, amounts, total)
+
+
+class Standing:
+    """A queue among its siblings, by what would start next below it; None as a queue is what is above all."""
+
+    __slots__ = ("below", "entry", "node", "parent")
+
+    def __init__(self, node: QueueNode | None, parent: Standing | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.below: list[Entry] = []
+        """The queues below it of which something could start, in order."""
+        self.entry: Entry | None = None
+        """What stands for it among its siblings; None if nothing could start."""
+
+    def enter(self, entry: Entry | None) -> None:
+        """This stands for it from now on, or nothing does."""
+        known, self.entry = self.entry, entry
+        if self.parent is None:
+            return
+        below = self.parent.below
+        if known is not None:
+            del below[bisect_left(below, known)]
+        if entry is not None:
+            insort(below, entry)
+
+
+Start = tuple[Any, Any, Any, Amounts, Any]
+"""What would start next of a leaf: the caller's, but for what it needs."""
+Entry = tuple[int, float, float, bytes, Any, Any, Any]
+"""The place of a queue (`Precedence`), its `Standing`, what would start next below it (`Start`), and the `Standing` of
+the leaf of that. Flat, as entries are compared very often. No two queues have the same place, so that only entries of
+one are told apart by more.
+"""
+
+
+def climb(leaf: Standing, start: Start, total: Sequence[int]) -> Entry | None:
+    """The first of the topmost queues, now that the leaf that was first may have got something and this would start
+    next there: all places above it are computed again. None if it was not the first of all; then they are not.
+
+    In one piece, with `precedence` of cpu and memory alone written out, as this is done for every decision.
+    """
+    best, place, first, parent = leaf.entry, leaf, leaf, leaf.parent
+    while parent is not None:
+        below, node, need = parent.below, place.node, start[3]
+        if node is None or below[0] is not place.entry:
+            return None
+        pair = node.pair
+        if pair is None or len(need) != PAIR:
+            place.entry = entry = (*precedence(node, need, total), place, start, first)
+        else:
+            rank, tie, cpu_share, cpu_quota, all_cpu, memory_share, memory_quota, all_memory = pair
+            cpu, memory = node.allocated
+            (_, more_cpu), (_, more_memory) = need
+            without = cpu / all_cpu
+            if (part := memory / all_memory) > without:
+                without = part
+            if cpu > cpu_share and memory > memory_share:
+                rank += _OVER
+            cpu += more_cpu
+            memory += more_memory
+            if cpu > cpu_quota or memory > memory_quota:
+                rank += _FED
+            with_need = cpu / all_cpu
+            if (part := memory / all_memory) > with_need:
+                with_need = part
+            place.entry = entry = rank, with_need, without, tie, place, start, first
+        del below[0]
+        if below and entry < below[-1]:
+            insort(below, entry)
+        else:  # as is usual: a queue that was served comes last
+            below.append(entry)
+        best = below[0]
+        start, first = best[5], best[6]
+        place, parent = parent, parent.parent
+    return best
 
 
 def _find_terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:

@@ -143,6 +143,20 @@ class QueueNode:
         return list(found)
 
 
+class Demand:
+    """What pods that are alike count for."""
+
+    __slots__ = ("amounts", "leaf", "preemptible")
+
+    def __init__(self, leaf: QueueNode | None, amounts: Amounts, *, preemptible: bool = True) -> None:
+        self.leaf = leaf
+        """Where they count; None outside of any share."""
+        self.amounts = amounts
+        """What counts of the requests of each."""
+        self.preemptible = preemptible
+        """Whether they may be evicted."""
+
+
 class QueueTree:
     """All queues. Shares are brought up to date by `settle`, where something changed since last time."""
 
@@ -157,8 +171,8 @@ class QueueTree:
         """Queues without a parent that hold or ask for something."""
         self.dirty: set[QueueNode | None] = set()
         """Queues whose children have to be given their shares again; None stands for the cluster."""
-        self.asking: dict[tuple[QueueNode, Amounts], int] = {}
-        """Leaf and requests -> how many more of its pods ask for them than is counted yet."""
+        self.asking: dict[Demand, int] = {}
+        """What pods count for -> how many more of them ask for it than is counted yet."""
         self.moved: set[QueueNode] = set()
         """Leaves that got or lost something, so that the places of all on their paths may be others; so with all that
         follow, the reader empties it."""
@@ -364,8 +378,11 @@ class QueueTree:
 
     # --- what queues hold ---
 
-    def hold(self, leaf: QueueNode, amounts: Amounts, sign: int, *, fixed: bool) -> None:
-        """Pods of a leaf got so much, or lost it with the sign -1."""
+    def hold(self, demand: Demand, sign: int) -> None:
+        """A pod got what it counts for, or lost it with the sign -1."""
+        amounts, leaf = demand.amounts, demand.leaf
+        if leaf is None:
+            return
         if sign < 0:
             amounts = [(index, -amount) for index, amount in amounts]
         else:
@@ -379,7 +396,7 @@ class QueueTree:
             for index, amount in amounts:
                 for allocated in leaf.accounts:
                     allocated[index] += amount
-        if fixed:
+        if not demand.preemptible:
             for index, amount in amounts:
                 for node in leaf.path:
                     node.fixed[index] += amount
@@ -409,17 +426,17 @@ class QueueTree:
         leaf.headroom = self.handed + pods
         return pods > 0
 
-    def request(self, leaf: QueueNode, amounts: Amounts, sign: int) -> None:
-        """Pods of a leaf ask for so much more, or less with the sign -1; it counts when shares are asked for."""
-        asking, key = self.asking, (leaf, amounts)
-        asking[key] = asking.get(key, 0) + sign
-        if sign < 0:  # the first of its units may be gone
-            self.moved.add(leaf)
+    def request(self, demand: Demand, sign: int) -> None:
+        """A pod asks for what it counts for, or does no more with the sign -1; it counts when shares are asked for."""
+        asking = self.asking
+        asking[demand] = asking.get(demand, 0) + sign
+        if sign < 0 and demand.leaf is not None:  # the first of its units may be gone
+            self.moved.add(demand.leaf)
 
     def _count_requests(self) -> None:
-        for (leaf, amounts), count in self.asking.items():
-            for node in leaf.path if count else ():
-                for index, amount in amounts:
+        for demand, count in self.asking.items():
+            for node in demand.leaf.path if count and demand.leaf is not None else ():
+                for index, amount in demand.amounts:
                     node.requested[index] += amount * count
                 self._note_busy(node)
         self.asking.clear()

@@ -429,7 +429,7 @@ class ClusterState:
         if pod.template.gang is not None:
             self.gangs.stand(pod.template.gang, record)
         if self.queues.active:
-            self.queues.stand(pod, leaving=False)
+            self.queues.assume(pod)
         self._stand(record, row)
         if self.undo.steps is not None:
             self.undo.steps.append(lambda: self._drop(record))

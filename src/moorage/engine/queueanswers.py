@@ -28,7 +28,7 @@ def order_lines(engine: Engine, pod: Pod) -> Iterator[str]:
         if first is not None and first[0] is not node and first[1] < mine:
             yield f"queue {first[0].name} comes before queue {node.name}: {deciding_rule(first[1], mine)}"
     mine_key = sharing.pod_key(pod, 0)
-    ahead = sum(sharing.member(unit.pod).leaf is leaf and sharing.item(unit).key < mine_key for unit in units.values())
+    ahead = sum(sharing.member(unit.pod).leaf is leaf and sharing.unit_key(unit) < mine_key for unit in units.values())
     if ahead:
         come = "comes" if ahead == 1 else "come"
         yield f"of queue {leaf.name}, {counted(ahead, 'job')} {come} before it, by priority and age"

@@ -194,23 +194,24 @@ class RoomRound:
         order, left = self._sharing.order(units), list[Unit]()
         turns: Counter[str] = Counter()
         while not self._is_over() and (item := order.pop()) is not None:
-            claimant = self._claimant(item.unit, item.need)
+            _, _, unit, need, _ = item
+            claimant = self._claimant(unit, need)
             what = step.__name__, kind_of_claimant(claimant)
             open_ = claimant.entries and what not in self._hopeless and not self._refused(claimant)
             if open_ and not (self._tries and self._ends() and self._is_over()):
                 if step(claimant):
                     self.vain = self.vain or {*self._hopeless, what}
                     self._hopeless.clear()
-                    turns[item.unit.uid] += 1
-                    more = bool(self._sharing.next_pods(item.unit))  # each competes with all others
-                    if more and turns[item.unit.uid] < len(item.unit.members):
-                        order.push(claimant.leaf, self._sharing.item(item.unit))
+                    turns[unit.uid] += 1
+                    more = bool(self._sharing.next_pods(unit))  # each competes with all others
+                    if more and turns[unit.uid] < len(unit.members):
+                        order.push(claimant.leaf, self._sharing.item(unit))
                     elif more:  # others keep taking its room, and it theirs
-                        left.append(item.unit)
+                        left.append(unit)
                     continue
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
-            left.append(item.unit)
+            left.append(unit)
         return [*left, *order.rest()]
 
     def _is_over(self) -> bool:
@@ -239,7 +240,7 @@ class RoomRound:
         losing = {each.gang for each in back} - {None}
         self._served = []
         order = self._sharing.order(waiting)
-        units |= {item.unit.uid: item.unit for item in islice(iter(order.pop, None), _MOST_ANEW) if item is not None}
+        units |= {item[2].uid: item[2] for item in islice(iter(order.pop, None), _MOST_ANEW) if item is not None}
         for unit in self._contestants(units.values(), takers):
             later.setdefault(unit.gang if unit.gang in losing else None, []).append(unit)
         nodes: dict[str, str] = {}
@@ -271,7 +272,7 @@ class RoomRound:
         return bool(claimant.entries) and self._try(claimant, [], always) is not None
 
     def _next(self, unit: Unit) -> Claimant:
-        return self._claimant(unit, self._sharing.item(unit).need)
+        return self._claimant(unit, self._sharing.next_need(unit))
 
     def _differs(self, kind: Kind, job: Claimant | Returning) -> bool:
         return isinstance(job, Returning) or kind_of_claimant(job) != kind
@@ -281,7 +282,7 @@ class RoomRound:
         if member.leaf is None:
             raise LookupError(f"{unit.uid} belongs to no queue")
         entries = self._sharing.next_pods(unit)
-        priority = -int(self._sharing.item(unit).key[0])
+        priority = -int(self._sharing.unit_key(unit)[0])
         return Claimant(unit, member.leaf, entries, need, member.preemptible, priority)
 
     # --- the ways ---
@@ -557,7 +558,7 @@ class RoomRound:
 
     def _key(self, job: Claimant | Returning) -> tuple[object, ...]:
         if isinstance(job, Claimant):
-            return self._sharing.item(job.unit).key
+            return self._sharing.unit_key(job.unit)
         return self._sharing.pod_key(job.job.pod, len(job.job.records) - len(job.records) + job.job.spared)
 
     def _need(self, job: Claimant | Returning) -> Amounts:

@@ -28,8 +28,6 @@ from moorage.framework.status import Code
 _LATER_S = 1e12
 """Added to the age of jobs that have as many members as they need: they come after those that have not."""
 _TRIED = frozenset({UNSCHEDULABLE, BACKOFF})
-_new_item = tuple.__new__
-"""Makes an `Item` without a call of its own function, which takes longer than all the rest."""
 
 
 class Sharing:
@@ -117,16 +115,15 @@ class Sharing:
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
             if unit.gang is None:
                 need = () if entry.counted & HOLDS else entry.demand.amounts
-                item = _new_item(Item, (self.key(pod, pod.created_s), unit.ticket, unit, need, entry))
+                self._units.push(leaf, (self.key(pod, pod.created_s), unit.ticket, unit, need, entry))
             else:
-                item = self.item(unit)
-            self._units.push(leaf, item)
+                self._units.push(leaf, self.item(unit))
         return True
 
     def peek(self) -> tuple[Any, ...] | None:
         """The key of the unit that comes next."""
         item = self._fresh().peek()
-        return None if item is None else item.key
+        return None if item is None else item[0]
 
     def pop(self) -> Item | None:
         """Take out the unit that comes next."""
@@ -200,13 +197,18 @@ class Sharing:
         return found
 
     def item(self, unit: Unit) -> Item:
-        """A unit with its place in its leaf, and what its next pods need more than they are promised."""
-        pod, counts = unit.pod, self._ledger.counts
-        if unit.gang is None:
-            need = () if counts(pod.uid) else self._ledger.amounts(pod.requests)
-            return Item(self.key(pod, pod.created_s), unit.ticket, unit, need)
-        need = self.need([entry.pod for entry in self.next_pods(unit) if not counts(entry.pod.uid)])
-        return Item(self.gang_key(unit.gang, pod), unit.ticket, unit, need)
+        """A unit with its place in its leaf."""
+        return self.unit_key(unit), unit.ticket, unit, self.next_need(unit), None
+
+    def unit_key(self, unit: Unit) -> tuple[Any, ...]:
+        """The place of a unit in its leaf."""
+        pod = unit.pod
+        return self.key(pod, pod.created_s) if unit.gang is None else self.gang_key(unit.gang, pod)
+
+    def next_need(self, unit: Unit) -> Amounts:
+        """What the next pods of a unit need more than they are promised."""
+        pods = (unit.pod,) if unit.gang is None else [entry.pod for entry in self.next_pods(unit)]
+        return self.need([pod for pod in pods if not self._ledger.counts(pod.uid)])
 
     def gang_key(self, key: GangKey, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
         """The place of a gang in its leaf; `pod` stands for it, `active` is how many members run if that is not now."""

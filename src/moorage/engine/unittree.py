@@ -6,14 +6,13 @@ decision only the places of the queues on its path are computed again, and those
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from moorage.core.queueledger import LedgerEntry
-from moorage.core.queueorder import Precedence, precedence, stand_in
+from moorage.core.queueorder import Entry, Precedence, Standing, climb, precedence
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.engine.units import Unit
 
@@ -21,31 +20,23 @@ _FEW = 64
 """How many outdated units a leaf may have beside as many as it needs."""
 
 
-class Item(NamedTuple):
-    """A unit in a leaf."""
-
-    key: tuple[Any, ...]
-    """Its place in the leaf; the smallest comes first."""
-    ticket: int
-    """Another one than the unit's marks an item as outdated."""
-    unit: Unit
-    need: Amounts
-    """What its next pods request."""
-    account: LedgerEntry | None = None
-    """What is counted of a pod without a gang, where that is known."""
-
-
+Item = tuple[tuple[Any, ...], int, Unit, Amounts, LedgerEntry | None]
+"""A unit in a leaf: its place there, of which the smallest comes first; its ticket (another one than the unit's marks
+an item as outdated); the unit; what its next pods request; what is counted of a pod without a gang, where that is
+known. No class of its own, as items are made and read for every decision.
+"""
 _KEY: Final = itemgetter(0)
 
 
-class _Place:
+class _Place(Standing):
     """A queue that has units, or had."""
 
-    __slots__ = ("below", "entry", "first", "fresh", "late", "line", "mixed", "most", "node", "parent")
+    __slots__ = ("first", "fresh", "late", "line", "mixed", "most")
+
+    parent: _Place | None
 
     def __init__(self, node: QueueNode | None, parent: _Place | None) -> None:
-        self.node = node
-        self.parent = parent
+        super().__init__(node, parent)
         self.line: list[Item] = []
         """Its units if it is a leaf, the last one first; some are outdated."""
         self.late: list[Item] = []
@@ -54,12 +45,8 @@ class _Place:
         """Those that came since the first unit was last looked at."""
         self.mixed = False
         """Whether there are any of these two."""
-        self.below: list[_Entry] = []
-        """The queues below it that have units, in order."""
         self.first: Item | None = None
         """The first of its units if it is a leaf, as of when that was last looked at."""
-        self.entry: _Entry | None = None
-        """What stands for it in the order of its parent; None while it has no unit."""
         self.most = _FEW
         """How many units may come before all are sorted, and outdated ones dropped."""
 
@@ -100,10 +87,6 @@ class _Place:
         return line
 
 
-_Entry = tuple[int, float, float, bytes, _Place, Item, _Place]
-"""The place of a queue among its siblings (`Precedence`), the queue, the first unit below it, and its leaf; flat, as
-entries are compared very often. No two queues have the same place, so that only entries of one are told apart by units.
-"""
 _QUEUE: Final = 4
 _FIRST: Final = 5
 _LEAF: Final = 6
@@ -150,7 +133,8 @@ class UnitTree:
         top = self._top()
         if top is None:
             return None
-        self._popped = leaf = top[_LEAF]
+        leaf: _Place = top[_LEAF]
+        self._popped = leaf
         if leaf.mixed and (late := leaf.late) and late[0] is top[_FIRST]:
             return heappop(late)
         return leaf.line.pop()
@@ -158,12 +142,12 @@ class UnitTree:
     def rest(self) -> list[Unit]:
         """All units that it has, in no order."""
         items = (each for place in self._places.values() for each in (*place.line, *place.late, *place.fresh))
-        return [item.unit for item in items if item.ticket == item.unit.ticket]
+        return [unit for _, ticket, unit, *_ in items if ticket == unit.ticket]
 
-    def heads(self) -> dict[QueueNode, Item]:
+    def heads(self) -> dict[QueueNode, Unit]:
         """Leaf -> its first unit."""
         self._top()
-        return {node: place.first for node, place in self._places.items() if place.first and not node.children}
+        return {node: place.first[2] for node, place in self._places.items() if place.first and not node.children}
 
     def leader(self, parent: QueueNode | None) -> tuple[QueueNode, Precedence] | None:
         """The first of the queues below one, or of those at the top, and its place."""
@@ -176,7 +160,7 @@ class UnitTree:
     def note_gone(self) -> None:
         """Units may not be tried any more, or belong elsewhere."""
         firsts = ((place, place.first) for place in self._places.values() if place.first is not None)
-        self._changed.update(place for place, first in firsts if first.ticket != first.unit.ticket)
+        self._changed.update(place for place, first in firsts if first[1] != first[2].ticket)
 
     def reshape(self) -> None:
         """Queues are elsewhere than before; units of leaves that are none any more are forgotten."""
@@ -187,7 +171,7 @@ class UnitTree:
             place = self._places.get(node)
             if place is None or place.parent is None:
                 continue
-            _enter(place, place.parent, None)
+            place.enter(None)
             self._changed.add(place.parent)
             if node.children:
                 place.line.clear()
@@ -203,44 +187,22 @@ class UnitTree:
         places = self._places  # queues that are gone have no place any more
         self._changed = {each for each in self._changed if each.node is None or places.get(each.node) is each}
 
-    def _top(self) -> _Entry | None:
+    def _top(self) -> Entry | None:
         """The first of all entries, with all places as they are now."""
         leaf, tree = self._popped, self.tree
         if leaf is not None:  # its unit was placed, or was not: most decisions are of this kind
-            moved, node, self._popped = tree.moved, leaf.node, None
-            moved.discard(node)  # no leaf is the root
+            moved, item, self._popped = tree.moved, leaf.first, None
+            moved.discard(leaf.node)  # no leaf is the root
             if not (moved or self._changed or tree.touched):
-                return self._climb(leaf)
-            moved.add(node)  # type: ignore[arg-type]
-            self._changed.add(leaf)
+                if leaf.mixed or not (line := leaf.line) or (item := line[-1])[1] != item[2].ticket:
+                    item = leaf.head()
+                leaf.first = item
+                if item is not None and (best := climb(leaf, item, tree.total)) is not None:
+                    return best
+            self._changed.update(leaf.above())
         if self._changed or tree.moved or tree.touched:
             self._refresh_all()
         return _best(self._root)
-
-    def _climb(self, leaf: _Place) -> _Entry | None:
-        """Compute the places of a leaf and of all above it again; in one piece, as this is done for every decision."""
-        total, place, first, parent, item = self.tree.total, leaf, leaf, leaf.parent, leaf.first
-        if leaf.mixed or not (line := leaf.line) or (item := line[-1])[1] != item[2].ticket:
-            item = leaf.head()
-        leaf.first = item
-        best: _Entry | None = None
-        while parent is not None:
-            below = parent.below
-            if item is None or below[0] is not place.entry:
-                self._changed.update(leaf.above())  # not as is usual: one by one
-                self._refresh_all()
-                return _best(self._root)
-            node: QueueNode = place.node  # type: ignore[assignment] # only the root, which has no parent, has none
-            place.entry = entry = stand_in(node, item[3], total, place, item, first)
-            del below[0]
-            if below and entry < below[-1]:
-                insort(below, entry)
-            else:  # as is usual: a queue that was served comes last
-                below.append(entry)
-            best = below[0]
-            item, first = best[5], best[6]
-            place, parent = parent, parent.parent
-        return best
 
     def _refresh_all(self) -> None:
         tree, places = self.tree, self._places
@@ -264,29 +226,18 @@ class UnitTree:
         parent, known = place.parent, place.entry
         item, leaf = _first_below(place, node)
         if item is None or parent is None:
-            if parent is not None:
-                _enter(place, parent, None)
+            place.enter(None)
             return known is not None
-        rank = precedence(node, item.need, self.tree.total)
+        rank = precedence(node, item[3], self.tree.total)
         if known is not None and known[:4] == rank and known[_FIRST] is item:
             return False
-        _enter(place, parent, (*rank, place, item, leaf))
+        place.enter((*rank, place, item, leaf))
         return True
 
 
-def _best(place: _Place) -> _Entry | None:
+def _best(place: _Place) -> Entry | None:
     """The first of the entries below a queue."""
     return place.below[0] if place.below else None
-
-
-def _enter(place: _Place, parent: _Place, entry: _Entry | None) -> None:
-    """This stands for a queue in the order of its parent from now on, or nothing does."""
-    below, known = parent.below, place.entry
-    place.entry = entry
-    if known is not None:
-        del below[bisect_left(below, known)]
-    if entry is not None:
-        insort(below, entry)
 
 
 def _first_below(place: _Place, node: QueueNode) -> tuple[Item | None, _Place]:

@@ -79,7 +79,7 @@ class _Line:
         item = self._order.pop()
         if item is None:
             raise LookupError("nobody waits")
-        return self._units.pop(item.unit.uid)
+        return self._units.pop(item[2].uid)
 
     def push(self, unit: Unit) -> None:
         """It waits for more."""
@@ -135,7 +135,7 @@ class Rivals:
         in_vain: set[tuple[object, ...]] = set()
         waiting = sorted(others.pods, key=lambda pod: -pod.template.priority)[::-1]
         while (item := line.peek()) is not None:
-            if waiting and waiting[-1].template.priority + others.early > -int(item.key[0]):
+            if waiting and waiting[-1].template.priority + others.early > -int(item[0][0]):
                 others.seat([waiting.pop()])
                 continue
             unit = line.pop()
@@ -271,7 +271,7 @@ class Rivals:
         need = self._sharing.need(entry.pod for entry in self._sharing.next_pods(unit))
         if member.leaf is None or not need:
             return False
-        if -int(self._sharing.item(unit).key[0]) > above:
+        if -int(self._sharing.unit_key(unit)[0]) > above:
             return True
         if not within(member.leaf.allocated, need, member.leaf.limit):
             return False
