@@ -153,7 +153,7 @@ class QueueLedger:
         """Whether all pods have to be assigned again."""
         self._changed: dict[str, None] = {}
         """Queues that came, went or changed since the tree was brought up to date."""
-        self._late = False
+        self.late = False
         """Whether either is so."""
         self._moment = -1
         """When what is divided was last computed, by changes of what it follows from."""
@@ -161,6 +161,8 @@ class QueueLedger:
         """The pod that came last, or is tried now: it is asked about most. One that is known no more says nothing."""
         self.moved: set[str] = set()
         """Pods that belong elsewhere now; see `take_moved`."""
+        self.troubled = False
+        """Whether some pods have had to wait since all were assigned, as something is wrong with their queue."""
 
     # --- queues ---
 
@@ -181,7 +183,7 @@ class QueueLedger:
             self.reassign()
         elif before != after:
             self._changed[(before or after).name] = None
-            self._late = True
+            self.late = True
         return began
 
     def use_terms(self, terms_of: TermsOf) -> None:
@@ -191,7 +193,7 @@ class QueueLedger:
 
     def reassign(self) -> None:
         """Assign all pods again, as queues, namespaces or terms are others now."""
-        self._stale = self._late = True
+        self._stale = self.late = True
 
     def settle(self, state: ClusterState) -> QueueTree:
         """The tree with shares as they are now."""
@@ -199,7 +201,7 @@ class QueueLedger:
             self._read_offers()
         if self._vacated and state.undo.steps is None:  # in a what-if, the queues that it looks at have to stay
             self._fill_vacancies()
-        if self._late:
+        if self.late:
             self._catch_up()
         tree = self.tree
         moment = state.node_log.position + self._changes  # neither ever gets less
@@ -231,12 +233,12 @@ class QueueLedger:
 
     def catch_up(self) -> None:
         """Follow the queues as they are, if that was put off."""
-        if self._late:
+        if self.late:
             self._catch_up()
 
     def _catch_up(self) -> None:
         """Bring the tree up to date with the queues that there are: where they changed if they are few, else all."""
-        self._late = False
+        self.late = False
         changed, self._changed = self._changed, {}
         if self._stale or len(changed) > _FEW_CHANGED or not self._change(changed):
             self._build()
@@ -284,7 +286,7 @@ class QueueLedger:
                 self.moved.add(entry.pod.uid)
 
     def _build(self) -> None:
-        self._stale = False
+        self._stale = self.troubled = False
         queues: dict[str, Queue] = {}
         for kind in reversed(QUEUE_KINDS):
             queues.update(self._objects.get(kind, {}))
@@ -305,7 +307,7 @@ class QueueLedger:
 
     def member(self, template: PodTemplate) -> Membership:
         """Where pods of this template belong."""
-        if self._late:
+        if self.late:
             self._catch_up()
         found = self._members.get(template)
         return self._members.keep(template, self._assign(template)) if found is None else found
@@ -331,6 +333,7 @@ class QueueLedger:
             problem = f"namespace {template.namespace} may not use queue {name}"
         else:
             problem = node.problem
+        self.troubled = self.troubled or problem != ""
         return Membership(name, None if problem else node, preemptible, problem)
 
     def governs(self, template: PodTemplate) -> bool:
@@ -350,7 +353,7 @@ class QueueLedger:
     def about(self, pod: Pod) -> LedgerEntry:
         """What counts of a pod, or would if it were known. Do not change it."""
         known = self.latest
-        if known is not None and known.pod is pod and known.said and not self._late:
+        if known is not None and known.pod is pod and known.said and not self.late:
             return known
         demand, known = self._demand(pod), self._entries.get(pod.uid)  # all may be counted again by the former
         if known is not None and known.pod is pod:
@@ -360,7 +363,7 @@ class QueueLedger:
     def _demand(self, pod: Pod) -> PodDemand:
         """What a pod counts for."""
         template = pod.template
-        if self._late:
+        if self.late:
             self._catch_up()
         found = self._demands.get(template)
         if found is None or pod.requests is not template.requests:
@@ -384,7 +387,7 @@ class QueueLedger:
             entry = self._entries.get(pod.uid)
             if entry is None or entry.pod is not pod:
                 return False
-        if self._late:
+        if self.late:
             return False
         demand = entry.demand
         leaf = demand.leaf
@@ -500,7 +503,7 @@ class QueueLedger:
 
     def amounts(self, requests: Requests) -> Amounts:
         """What counts of a pod's requests: cpu, memory, devices that nodes offer, and whatever queues name."""
-        if self._late:
+        if self.late:
             self._catch_up()
         found = self._amounts.get(requests)
         if found is None:

@@ -484,9 +484,10 @@ class QueueTree:
                 )
                 for node in nodes if node.requested[index]
             ]  # fmt: skip
-            shares = divide(amount, claims, self._usage_factor) if claims else {}
+            shares, alike = divide(amount, claims, self._usage_factor) if claims else {}, dict[int, int]()
             for node in nodes:
                 share = shares.get(node.name, 0)
+                share = alike.setdefault(share, share)  # equal numbers are one object, which is at hand then
                 if share != node.share[index]:
                     node.give(index, share)
                     self.touched.add(node)

@@ -87,11 +87,13 @@ class Sharing:
 
     def gate(self, unit: Unit) -> tuple[str, str] | None:
         """The plugin that keeps a unit from being tried and why; None if it may be."""
-        evictions = self._state.evictions
-        if unit.gang is None and not (self._ledger.about(unit.pod).demand.problem or evictions.holds(unit.uid)):
-            return None
+        evictions, ledger, pod = self._state.evictions, self._ledger, unit.pod
+        if unit.gang is None and not evictions.holds(unit.uid):
+            assigned = not (ledger.late or pod.gates)  # the queue of a pod without gates was looked for when it came
+            if (assigned and not ledger.troubled) or not ledger.about(pod).demand.problem:
+                return None
         members = {self.member(entry.pod) for entry in unit.members.values()}
-        plugin = self._plugin(unit.pod.template.scheduler_name)
+        plugin = self._plugin(pod.template.scheduler_name)
         if plugin is None:
             return None
         problem = next((each.problem for each in sorted(members, key=lambda each: each.queue) if each.problem), "")
