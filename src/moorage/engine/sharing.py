@@ -109,8 +109,10 @@ class Sharing:
 
     def takes(self, unit: Unit) -> bool:
         """Add an active unit; False if it belongs to no queue."""
-        pod = unit.pod
-        entry = self._ledger.about(pod)
+        pod, ledger = unit.pod, self._ledger
+        entry = ledger.latest
+        if entry is None or entry.pod is not pod or not entry.said or ledger.late:  # not as is usual: it has just come
+            entry = ledger.about(pod)
         leaf = entry.demand.leaf
         if leaf is None:
             return False
