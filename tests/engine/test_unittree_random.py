@@ -134,6 +134,7 @@ class Story:
         elif (free := self._leaf()) is not None:
             need = self._need()
             self.held.append((free, need))
+            self.tree.asks(need)
             self.tree.hold(Demand(free, need), 1)
             self.tree.request(Demand(free, need), 1)
 

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.commands import Bind
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    DeleteDone,
+    Event,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+)
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.queueorder import shortage
 from moorage.core.queues import KAI_QUEUE, QUEUE, Queue
@@ -15,6 +28,7 @@ from moorage.core.selectors import selector_from_labels
 from moorage.core.state import ClusterState
 from moorage.engine.lifecycle import ACTIVE
 from moorage.engine.turn import Turn
+from moorage.testing import make_node
 from tests.queues.teams import GPU, Teams, make_queue, team_pod
 
 WORLDS = 60
@@ -80,6 +94,32 @@ def test_a_nominated_pod_that_changes_its_queue_is_nominated_as_it_is() -> None:
     teams.engine.handle([PodSeen(changed)], 2.0, budget=0)
     assert nominations.pod("default/p") is changed
     _check(teams)
+
+
+def test_a_pod_whose_promise_is_of_an_older_version_holds_nothing_once_it_is_gone() -> None:
+    """After a what-if the promise is made again as of when it was made first; the pod then counts as it was seen last."""
+    teams = Teams(make_queue("a", 1), make_queue("b"), nodes=(1,))
+    engine = teams.engine
+    teams.see(team_pod("victim", "b"))
+    pod = team_pod("p", "a")
+    engine.handle([PodSeen(pod)], 10.0)
+    for at_s in (10.1, 10.2):
+        pod = replace(pod, nominated_node="n0")
+        engine.handle([DeleteDone("default/victim", ok=True), PodSeen(pod)], at_s)
+    with engine.state.statement():
+        engine.state.nominations.clear(pod.uid)
+    engine.handle([NodeGone("n0"), PodGone("default/victim")], 11.0)
+    new = make_node("n1", cpu="64", memory="64Gi", resources={GPU: 1})
+    binds = [
+        each for at_s in (12.0, 40.0) for each in engine.handle([NodeSeen(new)], at_s)[0] if isinstance(each, Bind)
+    ]
+    assert [each.node for each in binds] == ["n1"]
+    engine.handle([BindDone(pod.uid, BindOutcome.BOUND, "n1", ""), PodSeen(replace(pod, node="n1"))], 41.0)
+    gpu = engine.state.queues.tree.resources.index(GPU)
+    for amount, events in ((1, ()), (0, [PodGone(pod.uid)])):
+        engine.handle(events, 42.0)
+        leaf = engine.state.queues.settle(engine.state).nodes["a"]
+        assert (leaf.allocated[gpu], leaf.requested[gpu]) == (amount, amount)
 
 
 def _queues(draw: random.Random) -> Iterator[Queue]:

@@ -111,8 +111,9 @@ class LedgerEntry:
     __slots__ = ("counted", "demand", "pod", "said")
 
     def __init__(self, pod: Pod, demand: PodDemand, said: int = 0, counted: int = 0) -> None:
-        self.pod, self.demand, self.said, self.counted = pod, demand, said, counted
-        """What it counts for, what is said about it, and what of that is counted at present."""
+        self.pod, self.demand = pod, demand
+        self.said, self.counted = said, counted
+        """What is said about it, and what of it is counted at present."""
 
     @property
     def holds(self) -> bool:
@@ -158,7 +159,8 @@ class QueueLedger:
         self._moment = -1
         """When what is divided was last computed, by changes of what it follows from."""
         self.latest: LedgerEntry | None = None
-        """The pod that came last, or is tried now: it is asked about most. One that is known no more says nothing."""
+        """The pod that came last, or is tried now: it is asked about most. An entry of this ledger, no copy; nothing is
+        said of one that is known no more."""
         self.moved: set[str] = set()
         """Pods that belong elsewhere now; see `take_moved`."""
         self.troubled = False

@@ -110,16 +110,16 @@ class Sharing:
     def takes(self, unit: Unit) -> bool:
         """Add an active unit; False if it belongs to no queue."""
         pod, ledger = unit.pod, self._ledger
-        entry = ledger.latest
+        entry = account = ledger.latest
         if entry is None or entry.pod is not pod or not entry.said or ledger.late:  # not as is usual: it has just come
-            entry = ledger.about(pod)
+            entry, account = ledger.about(pod), None  # which may be a copy
         leaf = entry.demand.leaf
         if leaf is None:
             return False
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
             if unit.gang is None:
                 need = () if entry.counted & HOLDS else entry.demand.amounts
-                self._units.push(leaf, (self.key(pod, pod.created_s), unit.ticket, unit, need, entry))
+                self._units.push(leaf, (self.key(pod, pod.created_s), unit.ticket, unit, need, account))
             else:
                 self._units.push(leaf, self.item(unit))
         return True

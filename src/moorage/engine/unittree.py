@@ -22,8 +22,8 @@ _FEW = 64
 
 Item = tuple[tuple[Any, ...], int, Unit, Amounts, LedgerEntry | None]
 """A unit in a leaf: its place there, of which the smallest comes first; its ticket (another one than the unit's marks
-an item as outdated); the unit; what its next pods request; what is counted of a pod without a gang, where that is
-known. No class of its own, as items are made and read for every decision.
+an item as outdated); the unit; what its next pods request; the ledger's own entry of a pod without a gang, where that
+is at hand. No class of its own, as items are made and read for every decision.
 """
 _KEY: Final = itemgetter(0)
 

@@ -192,5 +192,6 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
         return f"did you mean {' or '.join(near)}?"
     if not known:
         return "there is none at all"
-    more = f" or {len(known) - _MOST_SUGGESTIONS} others" if len(known) > _MOST_SUGGESTIONS else ""
+    left = len(known) - _MOST_SUGGESTIONS
+    more = f" or {counted(left, 'other')}" if left > 0 else ""
     return f"name one of {', '.join(known[:_MOST_SUGGESTIONS])}{more}"
