@@ -97,7 +97,7 @@ def test_a_nominated_pod_that_changes_its_queue_is_nominated_as_it_is() -> None:
 
 
 def test_a_pod_whose_promise_is_of_an_older_version_holds_nothing_once_it_is_gone() -> None:
-    """After a what-if the promise is made again as of when it was made first; the pod then counts as it was seen last."""
+    """After a what-if the promise is made again as it was first; the pod counts as it was seen last."""
     teams = Teams(make_queue("a", 1), make_queue("b"), nodes=(1,))
     engine = teams.engine
     teams.see(team_pod("victim", "b"))
