@@ -39,12 +39,12 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     return _precedence(node, need, amounts, total)
 
 
-class Standing:
+class Sibling:
     """A queue among its siblings, by what would start next below it; None as a queue is what is above all."""
 
     __slots__ = ("below", "entry", "node", "parent")
 
-    def __init__(self, node: QueueNode | None, parent: Standing | None) -> None:
+    def __init__(self, node: QueueNode | None, parent: Sibling | None) -> None:
         self.node = node
         self.parent = parent
         self.below: list[Entry] = []
@@ -64,16 +64,16 @@ class Standing:
             insort(below, entry)
 
 
-Start = tuple[Any, Any, Any, Amounts, Any]
+NextUnit = tuple[Any, Any, Any, Amounts, Any]
 """What would start next of a leaf: the caller's, but for what it needs."""
 Entry = tuple[int, float, float, bytes, Any, Any, Any]
-"""The place of a queue (`Precedence`), its `Standing`, what would start next below it (`Start`), and the `Standing` of
+"""The place of a queue (`Precedence`), its `Sibling`, what would start next below it (`NextUnit`), and the `Sibling` of
 the leaf of that. Flat, as entries are compared very often. No two queues have the same place, so that only entries of
 one are told apart by more.
 """
 
 
-def climb(leaf: Standing, start: Start, total: Sequence[int]) -> Entry | None:
+def climb(leaf: Sibling, start: NextUnit, total: Sequence[int]) -> Entry | None:
     """The first of the topmost queues, now that the leaf that was first may have got something and this would start
     next there: all places above it are computed again. None if it was not the first of all; then they are not.
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from moorage.core.queueledger import LedgerEntry
-from moorage.core.queueorder import Entry, Precedence, Standing, climb, precedence
+from moorage.core.queueorder import Entry, Precedence, Sibling, climb, precedence
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.engine.units import Unit
 
@@ -28,7 +28,7 @@ is at hand. No class of its own, as items are made and read for every decision.
 _KEY: Final = itemgetter(0)
 
 
-class _Place(Standing):
+class _Place(Sibling):
     """A queue that has units, or had."""
 
     __slots__ = ("first", "fresh", "late", "line", "mixed", "most")
