@@ -440,10 +440,7 @@ class QueueLedger:
     def wait(self, pod: Pod) -> None:
         """A pod waits for a node."""
         if pod.uid not in self._entries:
-            template = pod.template
-            demand = None if self.late or pod.requests is not template.requests else self._demands.get(template)
-            if demand is None:
-                demand = self._demand(pod)
+            demand = self._demand(pod)
             if demand.leaf is not None:  # a new one, as is usual: without further calls
                 self.latest = self._entries[pod.uid] = LedgerEntry(pod, demand, WAITS, ASKS)
                 self.tree.request(demand, 1)
