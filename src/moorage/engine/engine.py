@@ -65,6 +65,7 @@ from moorage.engine.sides import Sides
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import WORK, QueuedPod, Unit, work_of
+from moorage.engine.words import Words
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import LearnsWorkload, PlansUnits
 from moorage.framework.cycle import Cycle, UnfinishedError
@@ -103,7 +104,8 @@ class Engine:
         context = EngineContext(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
         self._context = context
         self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
-        self._failing = Failing(context, lambda: self._placing)
+        self._words = Words(context)
+        self._failing = Failing(context, self._words, lambda: self._placing)
         self._placing = Placing(context, self._failing, lambda: self.gangs)
         self._notices = Notices(context, self._failing)
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
@@ -201,6 +203,7 @@ class Engine:
         self._context.ring(now)
         if looks:
             self._decide(turn, budget)
+            self._words.speak(turn)
         self._context.stop = None
         return turn.commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
 
@@ -556,7 +559,7 @@ class Engine:
             return now
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
         times += [self.gangs.next_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]
-        times.append(self._context.sides.next_s())
+        times += [self._context.sides.next_s(), self._words.next_s(now)]
         known = [time for time in times if time is not None]
         return min(known) if known else None
 

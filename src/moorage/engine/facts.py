@@ -52,6 +52,7 @@ from moorage.engine.sides import Sides
 from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
+from moorage.engine.words import Word, Words
 from moorage.framework.changes import Change
 from moorage.framework.cycle import Cycle
 
@@ -65,6 +66,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_context": EngineContext,
         "gangs": Gangs,
         "_notices": Notices,
+        "_words": Words,
         "_rooms": MakingRoom,
     },
     EngineContext: {
@@ -134,6 +136,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     Evictor: {"_notes": dict[str, RecordEvent]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
+    Words: {"due": dict[str, Word], "_budget": float, "_counted_s": float},
     Gangs: {
         "term": str,
         "recovery": Recovery,
@@ -292,6 +295,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Evictor: frozenset(["_state", "_queue", "_sides"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
+    Words: frozenset(["_context", "left_out"]),
     Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "_found", "tried", "plans"]),
     GangRoom: frozenset(["_context", "_state", "_failing"]),
     Provisioning: frozenset(["_context", "_state", "_needs"]),

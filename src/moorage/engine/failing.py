@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from moorage.core.commands import Command, PatchPodStatus, RecordEvent
+from moorage.core.commands import Command, PatchPodStatus
 from moorage.core.pods import Condition, Pod
 from moorage.core.state import PodRecord
-from moorage.engine.context import Commands, EngineContext
+from moorage.engine.context import EngineContext
 from moorage.engine.evictor import preempted_event
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failures import Failure, failure_of_judgement
@@ -17,6 +17,7 @@ from moorage.engine.faults import Faults
 from moorage.engine.lifecycle import BINDING
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
+from moorage.engine.words import Words
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 class Failing:
     """Ends attempts; `placing` ends binding cycles of victims."""
 
-    def __init__(self, context: EngineContext, placing: Callable[[], Placing]) -> None:
+    def __init__(self, context: EngineContext, words: Words, placing: Callable[[], Placing]) -> None:
         self._context = context
+        self._words = words
         self._placing = placing
 
     def unschedulable(self, entry: QueuedPod, runner: Runner, cycle: Cycle, judgement: Judgement, turn: Turn) -> None:
@@ -154,17 +156,13 @@ class Failing:
             pending=failure.code is Code.PENDING,
             cause=failure.message,
         )
-        self.tell(entry.pod, runner, failure, turn.commands, nominate)
+        self.tell(entry, runner, failure, turn, nominate)
 
-    def tell(self, pod: Pod, runner: Runner, failure: Failure, commands: Commands, nominate: str | None = None) -> None:
-        """Write the condition and the event that say why a pod has no node; an equal condition is not written again."""
+    def tell(self, entry: QueuedPod, runner: Runner, failure: Failure, turn: Turn, nominate: str | None = None) -> None:
+        """Have the condition and the event written that say why a pod has no node."""
         reason = "SchedulerError" if failure.code is Code.ERROR else "Unschedulable"
         condition = Condition("PodScheduled", "False", reason, failure.message)
-        told = pod.scheduled_condition == condition
-        if not told or nominate is not None:
-            commands.append(PatchPodStatus(_ref(pod), None if told else condition, nominate, pod.generation))
-        reporter = runner.profile.scheduler_name
-        commands.append(RecordEvent(_ref(pod), "Warning", "FailedScheduling", "Scheduling", failure.message, reporter))
+        self._words.tell(entry, condition, runner.profile.scheduler_name, turn, nominate)
 
 
 class Room(NamedTuple):

@@ -536,9 +536,8 @@ class Gangs:
             runner = self._context.runner_of(entry.pod)
             node = (nominate or {}).get(entry.pod.uid)
             if runner is not None:
-                self._failing.tell(
-                    entry.pod, runner, failure, turn.commands, None if node == entry.pod.nominated_node else node
-                )
+                nominated = None if node == entry.pod.nominated_node else node
+                self._failing.tell(entry, runner, failure, turn, nominated)
         self.recovery.unschedulable(gang, failure.message, turn)
 
 

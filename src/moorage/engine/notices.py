@@ -52,7 +52,7 @@ class Notices:
             for entry in unit.members.values():
                 runner = self._context.runner_of(entry.pod)
                 if runner is not None and not entry.pod.gates and _says_otherwise(entry, unit.message):
-                    self._failing.tell(entry.pod, runner, Failure(unit.message, frozenset()), turn.commands)
+                    self._failing.tell(entry, runner, Failure(unit.message, frozenset()), turn)
 
 
 def _says_otherwise(entry: QueuedPod, message: str) -> bool:

@@ -48,6 +48,10 @@ class QueuedPod:
     """When it could first be tried; None while it has always been gated."""
     story: list[Step] = field(default_factory=list)
     """Its latest steps, oldest first."""
+    told_kind: str = ""
+    """The kind of reason that users were last told why it waits; empty if none was (`words`)."""
+    told_s: float = 0.0
+    """When that was."""
 
     @property
     def place(self) -> Place:

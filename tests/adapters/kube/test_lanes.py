@@ -47,7 +47,7 @@ def test_everything_comes_out_once() -> None:
     """Whatever the number of workers and namespaces, and nothing of it is kept."""
 
     async def scenario() -> None:
-        lanes = Lanes[int](8, 4)
+        lanes = Lanes[int](8, 6, 4)
         done: list[int] = []
 
         async def do(item: int) -> None:
@@ -56,7 +56,7 @@ def test_everything_comes_out_once() -> None:
 
         working = asyncio.create_task(lanes.work(do))
         for number in range(1000):
-            lanes.put(f"n{number % 7}", number, urgent=number % 3 > 0)
+            lanes.put(f"n{number % 7}", number, number % 3)
         assert await lanes.drained(20)
         working.cancel()
         assert sorted(done) == list(range(1000))

@@ -8,11 +8,14 @@ Invariants:
 - The truth is on the server: after any error, a 404 too, the pod is read again before an outcome is reported, for as
   long as it takes to reach the server. It is gone if the server says so of this very pod, or has another one of its
   name. What the server does later, such as a bind that it took after all, the watch will show.
-- Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
+- Commands on the same pod are carried out one after another, in order (`podlines`); words, which are conditions and
+  nominations that nothing waits for, never overtake a bind. A bind, a gang's record or an eviction overtakes the words
+  of its own pod that were not sent yet, and these are dropped: who reads them would be told what is no longer so.
 - Everything names the pod by uid too, so that a new pod of the same name is never touched.
-- Binds and evictions go before status patches when there is a queue; for a namespace that is alone at most `in_flight`
-  requests run at once, and one in `CALM` of them at most are status patches that nothing waits for: a thousand pods
-  that fit nowhere hold up no bind. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
+- Binds and records go before evictions, so that a gang whose victims are gone starts while those of others leave, and
+  evictions before words. For a namespace that is alone at most `in_flight` requests run at once, one in `EVICTING` of
+  them evictions and one in `CALM` words. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
+- Words have a rate limit of their own, so that they do not use up that of the binds.
 - What has changed since the decision is looked at when the first byte of a bind is about to go out (`obstacle`).
 """
 
@@ -21,9 +24,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 
@@ -32,6 +34,7 @@ from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
 from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, KubeError, NotFound, Overtaken, ServerError
 from moorage.adapters.kube.lanes import Lanes
 from moorage.adapters.kube.objects import patch_object
+from moorage.adapters.kube.podlines import WORDS, PodCommand, PodLine, PodLines
 from moorage.adapters.kube.podstatus import StatusPatches
 from moorage.adapters.kube.podview import PodView, read_pod
 from moorage.adapters.kube.resources import PODS
@@ -41,18 +44,14 @@ from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, St
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 STATUS_ATTEMPTS = 4
+EVICTING = 4
+"""Evictions of hundreds of pods leave the API server room for the binds of those that they are made for."""
 CALM = 16
-"""Few status patches are under way at a time: each is a place ahead of the next bind wherever requests wait in line,
-at the client's rate limit and in a busy API server, and one of a large pod costs the latter more than a bind."""
+"""Few words are under way at a time: each is a place ahead of the next bind in a busy API server, and one of a large
+pod costs that more than a bind."""
 _BOUND = BindOutcome.BOUND
 
-PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
-
 log = structlog.get_logger()
-
-
-def _is_urgent(command: PodCommand) -> bool:
-    return bool(command.token) if isinstance(command, PatchPodStatus) else True
 
 
 class Binder:
@@ -86,23 +85,23 @@ class Binder:
         self._patches = StatusPatches(now_s)
         self._obstacle = obstacle
         # Twice what a namespace may have alone.
-        self._lanes: Lanes[PodCommand] = Lanes(2 * in_flight, 2 * max(1, in_flight // CALM))
-        self._behind: dict[str, deque[PodCommand]] = {}
-        """Per uid with a command queued or running: the commands that wait for it."""
+        most = (2 * max(1, in_flight // EVICTING), 2 * max(1, in_flight // CALM))
+        self._lanes: Lanes[tuple[PodLine, int]] = Lanes(2 * in_flight, *most)
+        self._lines = PodLines(lambda line, lane: self._lanes.put(line.namespace, (line, lane), lane))
 
     @property
     def pending(self) -> int:
         """How many pods have commands that are not finished."""
-        return len(self._behind)
+        return len(self._lines)
+
+    @property
+    def overtaken_count(self) -> int:
+        """How many words were dropped, as a bind, a record or an eviction of their pod overtook them."""
+        return self._lines.overtaken_count
 
     def submit(self, command: PodCommand) -> None:
         """Queue a command; never blocks. How far decisions run ahead is bounded by the engine's budget, not here."""
-        waiting = self._behind.get(command.pod.uid)
-        if waiting is not None:
-            waiting.append(command)
-            return
-        self._behind[command.pod.uid] = deque()
-        self._enqueue(command)
+        self._lines.submit(command)
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""
@@ -112,19 +111,19 @@ class Binder:
         """Wait until every command is finished; False when that takes longer than `timeout_s`."""
         return await self._lanes.drained(timeout_s)
 
-    def _enqueue(self, command: PodCommand) -> None:
-        self._lanes.put(command.pod.namespace, command, urgent=_is_urgent(command))
-
-    async def _take_on(self, command: PodCommand) -> None:
-        """Carry out a command, and queue the next one for the same pod."""
+    async def _take_on(self, item: tuple[PodLine, int]) -> None:
+        """Carry out the next command of a pod, and queue the one after it."""
+        line, lane = item
+        command = self._lines.take(line, lane)
+        if command is None:
+            return
         try:
-            await self._carry_out(command)
-        finally:
-            waiting = self._behind[command.pod.uid]
-            if waiting:
-                self._enqueue(waiting.popleft())
+            if lane == WORDS and isinstance(command, PatchPodStatus):
+                await self._say(command, line)
             else:
-                del self._behind[command.pod.uid]
+                await self._carry_out(command)
+        finally:
+            self._lines.done(line)
 
     async def _carry_out(self, command: PodCommand) -> None:
         match command:
@@ -138,6 +137,17 @@ class Binder:
                 outcome = await self.patch_status(command)
                 if command.token:
                     self._report(outcome)
+
+    async def _say(self, command: PatchPodStatus, line: PodLine) -> None:
+        """Write words, unless something that matters comes meanwhile."""
+
+        def check() -> None:
+            if line.hurried:
+                raise Overtaken("the pod is on its way")
+
+        said = await self.patch_status(command, check, line.hurry)
+        if not said.ok and line.hurried:
+            self._lines.unsaid(line, command)
 
     async def bind(self, command: Bind) -> BindDone:
         """Bind a pod now, and say what came of it."""
@@ -209,13 +219,21 @@ class Binder:
         gone = view is None or view.is_going
         return DeleteDone(pod.uid, ok=gone, message="" if gone else message)
 
-    async def patch_status(self, command: PatchPodStatus) -> StatusDone:
-        """Write condition and nominated node now. A pod that is gone needs none; other failures are logged."""
+    async def patch_status(
+        self,
+        command: PatchPodStatus,
+        check: Callable[[], None] | None = None,
+        hurry: asyncio.Event | None = None,
+    ) -> StatusDone:
+        """Write condition and nominated node now. A pod that is gone needs none; other failures are logged.
+
+        `check` is called when the first byte is about to go out; `hurry` ends the pauses between attempts, and those.
+        """
         body, uid, token = self._patches.of(command), command.pod.uid, command.token
         for attempt in itertools.count():
             try:
-                await self._patch(command.pod, body)
-            except (NotFound, Conflict) as error:
+                await self._patch(command.pod, body, calm=hurry is not None, check=check)
+            except (NotFound, Conflict, Overtaken) as error:
                 return StatusDone(uid, ok=False, message=str(error), token=token)
             except KubeError as error:
                 final = isinstance(error, Forbidden | BadRequest) or attempt == STATUS_ATTEMPTS - 1
@@ -223,17 +241,43 @@ class Binder:
                     pod = command.pod.key
                     log.warning("pod status not written", pod=pod, error=str(error))
                     return StatusDone(uid, ok=False, message=str(error), token=token)
-                await self._pause(attempt)
+                await self._rest(attempt, hurry)
             else:
                 self._patches.written(command)
                 return StatusDone(uid, ok=True, token=token)
         raise AssertionError
 
-    async def _patch(self, pod: PodRef, status: Mapping[str, Any]) -> None:
+    async def _patch(
+        self,
+        pod: PodRef,
+        status: Mapping[str, Any],
+        *,
+        calm: bool = False,
+        check: Callable[[], None] | None = None,
+    ) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": status}
         await self._client.patch(
-            PODS, pod.name, body, pod.namespace, content_type=STRATEGIC_PATCH, subresource="status"
+            PODS,
+            pod.name,
+            body,
+            pod.namespace,
+            content_type=STRATEGIC_PATCH,
+            subresource="status",
+            calm=calm,
+            check=check,
         )
+
+    async def _rest(self, attempt: int, hurry: asyncio.Event | None) -> None:
+        """Pause before another attempt, at most until something that matters is to be done for the pod."""
+        if hurry is None:
+            await self._pause(attempt)
+            return
+        pausing, hurrying = asyncio.ensure_future(self._pause(attempt)), asyncio.ensure_future(hurry.wait())
+        try:
+            await asyncio.wait({pausing, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pausing.cancel()
+            hurrying.cancel()
 
     async def _read(self, pod: PodRef) -> PodView | None:
         """Read the pod, trying until the server answers; None when it, or the pod of that uid, does not exist."""

@@ -51,7 +51,7 @@ class _Exchange:
     accept: str
     timeout_s: float | None
     silence_s: float | None = None
-    limited: bool = True
+    limiter: RateLimiter | None = None
     retries: int = RETRIES
     check: Callable[[], None] | None = None
 
@@ -73,6 +73,8 @@ class KubeClient:
         self._own_transport = DirectTransport() if transport is None else None
         self._transport: Transport = transport or self._own_transport  # type: ignore[assignment]
         self._limiter = RateLimiter(qps, burst, sleep=sleep)
+        self._calm_limiter = RateLimiter(qps, burst, sleep=sleep)
+        """For what must not use up the rate limit of the rest."""
         self._user_agent = user_agent
         self._sleep = sleep
         self._writing = 0
@@ -137,16 +139,19 @@ class KubeClient:
         accept: str = JSON,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         limited: bool = True,
+        calm: bool = False,
         retries: int = RETRIES,
         check: Callable[[], None] | None = None,
     ) -> bytes:
         """Send one request and give the body of the answer. `timeout_s` is for each attempt, body included.
 
-        Callers that cannot afford to wait when the server asks for it pass 0 `retries`.
+        Callers that cannot afford to wait when the server asks for it pass 0 `retries`. What is `calm` has a rate limit
+        of its own.
         """
         url = self._url(path, query)
+        limiter = None if not limited else self._calm_limiter if calm else self._limiter
         exchange = _Exchange(
-            method, url, body, content_type, accept, timeout_s, limited=limited, retries=retries, check=check
+            method, url, body, content_type, accept, timeout_s, limiter=limiter, retries=retries, check=check
         )
         return await (await self._answered(exchange)).read()
 
@@ -158,7 +163,7 @@ class KubeClient:
 
         Raises Timeout when nothing arrives for `silence_s`. The connection is dropped at the end of the block.
         """
-        exchange = _Exchange("GET", self._url(path, query), None, JSON, JSON, None, silence_s, limited=False)
+        exchange = _Exchange("GET", self._url(path, query), None, JSON, JSON, None, silence_s)
         response = await self._answered(exchange)
         pieces = response.pieces()
         try:
@@ -215,10 +220,17 @@ class KubeClient:
         content_type: str = MERGE_PATCH,
         subresource: str | None = None,
         query: Query | None = None,
+        calm: bool = False,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
-        """Patch an object: MERGE_PATCH, STRATEGIC_PATCH, JSON_PATCH, or APPLY_PATCH (see `apply`)."""
+        """Patch an object: MERGE_PATCH, STRATEGIC_PATCH, JSON_PATCH, or APPLY_PATCH (see `apply`).
+
+        What is `calm` has a rate limit of its own, and is tried once. `check` as in `create`.
+        """
         path = resource.path(namespace, name, subresource)
-        return await self._on(resource, "PATCH", path, body=body, content_type=content_type, query=query)
+        return await self._on(
+            resource, "PATCH", path, body=body, content_type=content_type, query=query, calm=calm, check=check
+        )
 
     async def apply(
         self,
@@ -260,12 +272,20 @@ class KubeClient:
         body: object = None,
         content_type: str = JSON,
         query: Query | None = None,
+        calm: bool = False,
         check: Callable[[], None] | None = None,
     ) -> Coroutine[Any, Any, bytes]:
         encoded = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
-        limited = resource.group != LEASE_GROUP
         return self.request(
-            method, path, query=query, body=encoded, content_type=content_type, limited=limited, check=check
+            method,
+            path,
+            query=query,
+            body=encoded,
+            content_type=content_type,
+            limited=resource.group != LEASE_GROUP,
+            calm=calm,
+            retries=0 if calm else RETRIES,
+            check=check,
         )
 
     def _url(self, path: str, query: Query | None) -> str:
@@ -277,8 +297,8 @@ class KubeClient:
         renewed = False
         waited_s, retries_left = 0.0, exchange.retries
         while True:
-            if exchange.limited and self._limiter.limited:
-                await self._limiter.acquire()
+            if exchange.limiter is not None and exchange.limiter.limited:
+                await exchange.limiter.acquire()
             access = await self.credentials.access()
             if exchange.method in READS:
                 response = await self._transport.send(self._made(exchange, access))

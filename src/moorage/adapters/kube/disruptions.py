@@ -49,7 +49,7 @@ class Disruptions:
     def submit(self, command: Disruption) -> None:
         """Queue a command; never blocks."""
         namespace = command.pod.namespace if isinstance(command, EvictPod) else ""
-        self._lanes.put(namespace, command, urgent=not namespace)
+        self._lanes.put(namespace, command, lane=1 if namespace else 0)
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""

@@ -60,21 +60,22 @@ class Lane(Generic[T]):
 
 
 class Lanes(Generic[T]):
-    """Two lanes, of which the first goes before the second, and the second has some of the places at most."""
+    """Several lanes, of which each goes before the next one; all but the first have some of the places at most."""
 
-    def __init__(self, places: int, calm_places: int) -> None:
+    def __init__(self, places: int, *most: int) -> None:
+        """`most` is how many places the second lane may have, and each further one."""
         self._places = places
         shares = Shares(places)
-        self._lanes = (Lane[T](shares), Lane[T](shares, Shares(calm_places)))
+        self._lanes = (Lane[T](shares), *(Lane[T](shares, Shares(number)) for number in most))
         self._idlers: deque[asyncio.Future[tuple[Lane[T], str, T]]] = deque()
         """Workers that have nothing to do."""
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def put(self, namespace: str, item: T, *, urgent: bool) -> None:
-        """Queue something; never blocks."""
-        self._lanes[not urgent].put(namespace, item)
+    def put(self, namespace: str, item: T, lane: int) -> None:
+        """Queue something in a lane, 0 being the first; never blocks."""
+        self._lanes[lane].put(namespace, item)
         self._unfinished += 1
         self._idle.clear()
         self._hand_out()
