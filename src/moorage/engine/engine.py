@@ -51,7 +51,8 @@ from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs
 from moorage.engine.gate import UnitGates
-from moorage.engine.lifecycle import BINDING, ON_ITS_WAY
+from moorage.engine.kinds import Kinds
+from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, UNSCHEDULABLE
 from moorage.engine.makingroom import MakingRoom
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
@@ -112,6 +113,7 @@ class Engine:
         self.device_health = DeviceHealth(self.state)
         self._gates = UnitGates(context, self.gangs, self._notices)
         self._rooms = MakingRoom(context)
+        self.queue.kind = Kinds(context).of
         self._reconfiguration = Reconfiguration(context, self._placing, self.gangs, self._instruct, self._concern)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
@@ -225,6 +227,8 @@ class Engine:
                 decided += self._attempt(unit, turn)
             except UnfinishedError:
                 decided += queue.postpone(unit, now)
+            if unit.line and unit.state is not UNSCHEDULABLE:
+                queue.leave_line(unit, now)
             if planning is not None:
                 planning.settle(turn)
             if context.changes:

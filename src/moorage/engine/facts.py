@@ -118,6 +118,8 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_by_plugin": dict[str, dict[str, Unit]],
         "_unschedulable": dict[str, Unit],
         "_gated": dict[str, Unit],
+        "_lines": dict[int, dict[str, Unit]],
+        "_line_count": int,
         "_tickets": int,
         "_flush_s": float | None,
         "pacing": Pacing,
@@ -289,7 +291,9 @@ REBUILT: Mapping[type, frozenset[str]] = {
     ),
     StaleGangs: frozenset(["_context"]),
     UsageRecord: frozenset(["terms"]),
-    SchedulingQueue: frozenset(["get", "key", "gate", "helps", "backoff", "arrivals", "shared"]),
+    SchedulingQueue: frozenset(
+        ["get", "key", "gate", "helps", "kind", "backoff", "arrivals", "shared", "_line_of", "_kind_of"]
+    ),
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["get", "waited", "_deadlines", "_interests", "_wakes"]),
     Evictor: frozenset(["_state", "_queue", "_sides"]),

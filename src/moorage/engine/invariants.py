@@ -132,8 +132,25 @@ def check_queue(queue: SchedulingQueue) -> None:
         check(found == want, f"{unit.uid} is {unit.place}, listed in {found}")
     filed = {(name, uid) for name, entries in queue._by_plugin.items() for uid in entries}
     waiting = [unit for unit in units if unit.place in (Place.UNSCHEDULABLE, Place.GATED)]
-    rejected = {(name, unit.uid) for unit in waiting for name in unit.rejected_by}
+    behind = {uid for line in queue._lines.values() for uid in list(line)[1:]}
+    awake = (unit for unit in waiting if unit.uid not in behind or unit.place is Place.GATED)
+    rejected = {(name, unit.uid) for unit in awake for name in unit.rejected_by}
     check(filed == rejected, "units are filed under other plugins than those that rejected them")
+    _check_lines(queue)
+
+
+def _check_lines(queue: SchedulingQueue) -> None:
+    """Who stands in line is in the queue, in one line only, and knows it."""
+    for number, line in queue._lines.items():
+        check(bool(line), f"line {number} is empty")
+        for uid, unit in line.items():
+            check(queue.find(uid) is unit, f"{uid} stands in line, and is not in the queue")
+            check(unit.line == number, f"{uid} stands in line {number}, and has {unit.line}")
+    standing = sum(map(len, queue._lines.values()))
+    units = {id(entry.unit): entry.unit for entry in queue.entries()}.values()
+    check(standing == sum(unit.line > 0 for unit in units), "units have a line in which they do not stand")
+    named = {queue._line_of[kind]: kind for kind in queue._line_of}
+    check(named == queue._kind_of and named.keys() == queue._lines.keys(), "lines and their kinds differ")
 
 
 def _listed(queue: SchedulingQueue) -> Counter[tuple[str, Place]]:

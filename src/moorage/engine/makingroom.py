@@ -260,6 +260,7 @@ class MakingRoom:
                 state.nominations.set(entry.pod, node)
                 if entry.pod.nominated_node != node:
                     turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
+        context.queue.step_out(unit, turn.now)
         if not order.victims:
             context.queue.wake(unit, turn.now)
 

@@ -10,13 +10,15 @@ follow from the states of a pod's life (`lifecycle`).
   ones also after five minutes.
 - A pod that fails repeatedly at the same instant also waits for the end of its backoff, as nothing can have changed.
 - A gang is one unit: its waiting members are where it is, and come out with it.
+- Units that are alike (`kind`) stand in line while they are unschedulable: a change wakes the first, and the next one
+  is tried as soon as that one is placed. What the first does not fit, the others do not fit either.
 - Active pods of a namespace that is slow or has its share of the binds in flight give way to others (`pacing`).
 Every operation costs O(log pods); heaps hold stale items, recognised by a ticket number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field
 from heapq import heappop, heappush
 from typing import Any
@@ -56,6 +58,8 @@ Gate = Callable[[Unit, float], str | None]
 """PreEnqueue: the name of the plugin that keeps the unit out, None if it may enter."""
 Helps = Callable[[str, Unit, Change], bool]
 """(plugin, unit, change): whether the change may help a unit that the plugin rejected."""
+Kind = Callable[[Unit], Hashable]
+"""Equal for units of which all or none fit; None for units that are like no other."""
 _FEW_STALE = 64
 """How many more stale items than pods the active heap may hold."""
 
@@ -88,6 +92,7 @@ class SchedulingQueue:
     helps: Helps
     backoff: Backoff = Backoff()
     pacing: Pacing = field(default_factory=lambda: Pacing(lambda _: 1))
+    kind: Kind = lambda _: None
     _pods: dict[str, QueuedPod] = field(default_factory=dict)
     get: Callable[[str], QueuedPod | None] = field(init=False)
     """A pod by uid, in flight or waiting."""
@@ -103,6 +108,14 @@ class SchedulingQueue:
     _by_plugin: dict[str, dict[str, Unit]] = field(default_factory=dict)
     _unschedulable: dict[str, Unit] = field(default_factory=dict)
     _gated: dict[str, Unit] = field(default_factory=dict)
+    _lines: dict[int, dict[str, Unit]] = field(default_factory=dict)
+    """Units that are alike, by the number of their line; the first may be anywhere, the others wait for it."""
+    _line_count: int = 0
+    """How many lines there have been."""
+    _line_of: dict[Hashable, int] = field(default_factory=dict)
+    """Kind -> the number of its line."""
+    _kind_of: dict[int, Hashable] = field(default_factory=dict)
+    """The same, by number."""
     _tickets: int = 0
     _flush_s: float | None = None
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -335,6 +348,7 @@ class SchedulingQueue:
         self.get = self._pods.get
         for heap in (self._backing_off, self._after_error):
             heap[:] = sorted((item for item in heap if not _stale(item)), key=lambda item: item[:3])
+        self._name_lines()
         active = [item for item in self._active if item[2].ticket == item[1]]
         self._active[:] = sorted(active, key=lambda item: item[:2])
         if self.shared is not None:
@@ -471,6 +485,7 @@ class SchedulingQueue:
             self._push_active(unit, now, why)
 
     def _hold(self, unit: Unit, gate: str, now: float) -> None:
+        self.leave_line(unit, now)
         unit.move(GATED, now, gate)
         unit.ticket = 0
         unit.rejected_by = frozenset({gate})
@@ -499,13 +514,14 @@ class SchedulingQueue:
         unit.move(UNSCHEDULABLE, now, FAILED)
         unit.ticket = 0
         self._unschedulable[unit.uid] = unit
-        for name in unit.rejected_by:
-            self._by_plugin.setdefault(name, {})[unit.uid] = unit
+        if self._stands_first(unit, now):
+            self._file(unit)
         if self._flush_s is None:
             self._flush_s = now + FLUSH_EVERY_S
 
     def _drop(self, unit: Unit, now: float, cause: str) -> None:
         self._unlist(unit)
+        self.leave_line(unit, now)
         unit.ticket = -1
         unit.move(GONE, now, cause)
 
@@ -519,11 +535,82 @@ class SchedulingQueue:
         uid = unit.uid
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
         if listed is not None:
-            for name in unit.rejected_by:
-                waiting = self._by_plugin[name]
-                waiting.pop(uid, None)
+            self._unfile(unit)
+
+    def _file(self, unit: Unit) -> None:
+        """Note which changes may help a unit."""
+        for name in unit.rejected_by:
+            self._by_plugin.setdefault(name, {})[unit.uid] = unit
+
+    def _unfile(self, unit: Unit) -> None:
+        for name in unit.rejected_by:
+            waiting = self._by_plugin.get(name)
+            if waiting is not None:
+                waiting.pop(unit.uid, None)
                 if not waiting:
                     del self._by_plugin[name]
+
+    # --- lines ---
+
+    def _stands_first(self, unit: Unit, now: float) -> bool:
+        """Let a unit stand in line with others of its kind; whether it is the first, or alone."""
+        kind = self.kind(unit)
+        number = 0 if kind is None else self._line_of.get(kind, -1)
+        if unit.line != number:
+            self.leave_line(unit, now)
+        if kind is None:
+            return True
+        if number < 0:
+            self._line_count = number = self._line_count + 1
+            self._line_of[kind], self._kind_of[number], self._lines[number] = number, kind, {}
+        line = self._lines[number]
+        unit.line = number
+        first = next(iter(line.values()), unit)
+        if unit.first_s < first.first_s:  # it has been elsewhere meanwhile
+            line.pop(unit.uid, None)
+            self._lines[number] = {unit.uid: unit, **line}
+            if first.state is UNSCHEDULABLE:
+                self._unfile(first)
+            return True
+        line.setdefault(unit.uid, unit)
+        return first is unit
+
+    def leave_line(self, unit: Unit, now: float) -> None:
+        """A unit does not stand in line any more; the next one is tried if it was the first."""
+        if not unit.line:
+            return
+        number, unit.line = unit.line, 0
+        line = self._lines[number]
+        was_first = next(iter(line)) == unit.uid
+        del line[unit.uid]
+        if not line:
+            del self._lines[number], self._line_of[self._kind_of.pop(number)]
+        elif was_first:
+            following = next(iter(line.values()))
+            if following.state is UNSCHEDULABLE:
+                self._wake(following, now, FORCED)
+
+    def step_out(self, unit: Unit, now: float) -> None:
+        """A unit has been promised room of its own: it wakes by itself from now on."""
+        if unit.line:
+            self.leave_line(unit, now)
+            if unit.state is UNSCHEDULABLE:
+                self._file(unit)
+
+    def _name_lines(self) -> None:
+        """Find the kinds of lines again, after an image was read; the numbers stay."""
+        self._line_of.clear()
+        self._kind_of.clear()
+        for number, line in list(self._lines.items()):
+            kind = self.kind(next(iter(line.values())))
+            if kind is None or kind in self._line_of:
+                del self._lines[number]
+                for unit in line.values():
+                    unit.line = 0
+                    if unit.state is UNSCHEDULABLE:
+                        self._file(unit)
+            else:
+                self._line_of[kind], self._kind_of[number] = number, kind
 
     def _pop_active(self, now: float) -> Unit | None:
         active, pacing, shared = self._active, self.pacing, self.shared

@@ -117,6 +117,8 @@ class Unit:
     skip_backoff: bool = False
     """The last rejection was Pending: waking up skips the backoff."""
     ticket: int = 0
+    line: int = 0
+    """The number of the line in which it stands with others of its kind; 0 if in none."""
     pauses: int = 0
     """How often its attempt was not finished."""
     message: str = ""

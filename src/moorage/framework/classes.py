@@ -27,6 +27,7 @@ from moorage.framework.contract import (
     PreScore,
     ReservePlugin,
     ScorePlugin,
+    SharesQueues,
 )
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instances
@@ -246,6 +247,18 @@ class ClassTable:
                 self._open_points[concerned] = self._points_of(concerned)
             known.objects, known.terms, known.points = objects, terms, self._open_points[concerned]
         return known.points
+
+    def looks(self, cycle: Cycle) -> Hashable | None:
+        """Equal for pods that no plugin can tell apart, but for the queue that they belong to.
+
+        None if a plugin has something to say about the pod that does not follow from its sign.
+        """
+        asked, template = self.asked(cycle), cycle.template
+        early = (*asked.pre_filters, *asked.filters, *(scorer.plugin for scorer in asked.scorers))
+        if any(asked.late) or not all(isinstance(plugin, SharesQueues) for plugin in early):
+            return None
+        node_signs = tuple([sign(template) for sign in self._node_signs])
+        return (node_signs, *[sign(template) for sign in self._pod_signs])
 
     def _look_up(self, template: PodTemplate) -> tuple[ref[PodTemplate], _Known]:
         known = self._by_template.get(template)

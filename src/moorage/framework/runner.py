@@ -7,7 +7,7 @@ in profile order; diagnosis, explain and preemption use them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field
 
 import numpy as np
@@ -188,6 +188,10 @@ class Runner:
     def alike(self, cycle: Cycle) -> int:
         """Equal for pods that no plugin whose answers are kept can tell apart; good until the next decision."""
         return id(self._classes.find(cycle))
+
+    def looks(self, cycle: Cycle) -> Hashable | None:
+        """Equal for pods that no plugin can tell apart, but for their queue; None if that cannot be said of the pod."""
+        return self._classes.looks(cycle)
 
     def room(self, cycle: Cycle, rows: Rows) -> Ints:
         """How many pods like this each of the rows can hold as far as amounts go, 0 where a filter rejects it."""

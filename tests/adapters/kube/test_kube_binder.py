@@ -255,7 +255,7 @@ def test_bodies(scripted_server: ServerFactory, clock: Clock) -> None:
 
 
 def test_order_and_concurrency(scripted_server: ServerFactory, clock: Clock) -> None:
-    """Different pods run side by side up to the limit, binds before words, and a bind drops the words of its own pod."""
+    """Different pods run side by side up to the limit; binds go before words, and drop those of their own pod."""
     running, most, order = 0, 0, list[str]()
 
     async def handler(request: web.Request) -> web.StreamResponse:
