@@ -159,7 +159,7 @@ class JobController(Actors):
             self.server.put_object({**deepcopy(job), "status": status})
             if not any(self.left.values()):
                 self.done.set()
-        elif what == "gone":
+        elif what == "gone" and uid not in self._ended:
             self._make(plan, self.terms.again_s)
 
 

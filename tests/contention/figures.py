@@ -72,8 +72,6 @@ class Figures:
     """Of `Engine.handle`."""
     waits_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Kind of job -> how long they waited for their start: mean, longest."""
-    unbound_longest_s: float = 0.0
-    """For how long a pod was assumed on a node at most, before the server had it there."""
 
     @property
     def requests_per_pod(self) -> float:
@@ -92,7 +90,6 @@ class Figures:
             ("utilisation", f"{self.utilisation:.3f}"),
             ("evictions", str(self.evictions)),
             ("partial gangs", f"longest {self.partial_longest_s:.2f} s, {self.partial_over_1s} for more than 1 s"),
-            ("assumed, not bound", f"longest {self.unbound_longest_s:.2f} s"),
             ("requests a pod", f"{self.requests_per_pod:.1f}; {_table(self.requests)}"),
             (
                 "attempts",
@@ -124,7 +121,7 @@ def utilisation(story: Story, capacity: float) -> tuple[float, float]:
         area, last_s = area + used * (note.at_s - last_s), note.at_s
         weight = story.plans[note.job].weight
         used += weight * ((note.state == "on") - (note.uid in on))
-        on = on | {note.uid} if note.state == "on" else on - {note.uid}
+        (on.add if note.state == "on" else on.discard)(note.uid)
     area -= used * max(0.0, last_s - end_s)
     return area / capacity / max(end_s, 1e-9), end_s
 
