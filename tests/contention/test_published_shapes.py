@@ -1,0 +1,25 @@
+"""Contention as other projects publish it, smaller: what is wanted of Moorage beside its peers, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contention.judging import Wanted, judged
+from tests.contention.shapes import cohorts, gangs3_tight
+
+SEEDS = range(5)
+QUARTER = 0.25
+COHORTS = Wanted(utilisation=0.70, evictions=70 * QUARTER, requests_per_pod=12.0)
+GANGS3 = Wanted(utilisation=0.69, evictions=0, requests_per_pod=6.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cohort_with_more_work_than_room_is_never_idle(seed: int) -> None:
+    """Queues that borrow from each other use the cluster, with few evictions and few writes; gangs start whole."""
+    assert not judged(cohorts(QUARTER, seed), COHORTS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_backlog_of_small_gangs_drains_as_room_becomes_free(seed: int) -> None:
+    """Nobody is evicted among equals, nothing waits behind words, and each gang is told of few times."""
+    assert not judged(gangs3_tight(0.2, seed), GANGS3)
