@@ -9,7 +9,7 @@ import pytest
 from moorage.core.events import PodGone, PodSeen, TermBegan
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
-from moorage.core.pods import OwnerRef, Pod
+from moorage.core.pods import Owner, Pod
 from moorage.core.taints import Taint
 from moorage.core.times import minute_text
 from moorage.plugins.default_preemption import DefaultPreemption
@@ -21,14 +21,16 @@ from tests.engine.test_gang_turns import gang
 FOR_S = 300.0
 ARGS = GangSchedulingArgs(reserve_after_seconds=60, reserve_for_seconds=FOR_S)
 EVERY_S, RUNS_S = 37.0, 20.0
+EIGHT = ("4",) * 8
+"""A gang that takes the whole node."""
 
 
 class Harbour:
-    """One node of 32 cpus of which a pod that does not end has one; small pods of another tenant come, run and end."""
+    """One node of 32 cpus of which a pod that does not end has 4; small pods of another tenant come, run and end."""
 
-    def __init__(self, *, size: int = 32) -> None:
+    def __init__(self) -> None:
         self.play = Play(GangScheduling(ARGS))
-        self.play.see(make_node("n1", cpu=str(size)), make_pod("stays", cpu="1", node="n1"))
+        self.play.see(make_node("n1", cpu="32"), make_pod("stays", cpu="4", node="n1"))
         self.waited: list[float] = []
         self.told: list[tuple[float, str]] = []
         """When a small pod was told that it fits nowhere, and what."""
@@ -86,7 +88,7 @@ def test_small_pods_of_others_start_within_one_turn(gangs: int) -> None:
     """However many gangs of a tenant gather room, it is open for as long as it was kept."""
     harbour = Harbour()
     for number in range(gangs):
-        harbour.play.see(*gang(f"train{number}", *["1"] * 32, namespace="team-a"))
+        harbour.play.see(*gang(f"train{number}", *EIGHT, namespace="team-a"))
     harbour.live(1000.0 + 20 * FOR_S)
     assert max(harbour.waited) <= FOR_S + 1.0
     assert len(harbour.waited) > 20 * FOR_S / EVERY_S - 10, "and none is left behind"
@@ -99,8 +101,8 @@ def test_small_pods_of_others_start_within_one_turn(gangs: int) -> None:
 def test_tenants_take_turns_however_many_gangs_they_have() -> None:
     harbour = Harbour()
     for number in range(5):
-        harbour.play.see(*gang(f"train{number}", *["1"] * 32, namespace="team-a"))
-    harbour.play.see(*gang("late", *["1"] * 32, namespace="team-b"), at=1030.0)
+        harbour.play.see(*gang(f"train{number}", *EIGHT, namespace="team-a"))
+    harbour.play.see(*gang("late", *EIGHT, namespace="team-b"), at=1030.0)
     harbour.live(1000.0 + 16 * FOR_S)
     namespaces = [key.namespace for key in harbour.turns]
     assert namespaces == ["team-a", "team-b"] * 4
@@ -111,7 +113,7 @@ def test_tenants_take_turns_however_many_gangs_they_have() -> None:
 def test_who_is_kept_out_is_told_for_whom_and_until_when() -> None:
     harbour = Harbour()
     play = harbour.play
-    play.see(*gang("train", *["1"] * 32, namespace="team-a"))
+    play.see(*gang("train", *EIGHT, namespace="team-a"))
     play.wait(61)
     assert "Free room is kept for it until 00:23." in play.note("train0"), "1361 s are 22 minutes and 41 seconds"
     play.see(make_pod("small", cpu="1"), make_pod("large", cpu="33"), make_pod("high", cpu="1", priority=1))
@@ -126,7 +128,7 @@ def test_who_is_kept_out_is_told_for_whom_and_until_when() -> None:
 def test_a_gang_goes_on_while_it_keeps_out_less_important_pods_only() -> None:
     """Those are told the new time; the first of its own rank ends that."""
     harbour = Harbour()
-    harbour.play.see(*gang("train", *["1"] * 32, namespace="team-a", priority=5))
+    harbour.play.see(*gang("train", *EIGHT, namespace="team-a", priority=5))
     harbour.live(1000.0 + 5 * FOR_S)
     assert harbour.waited == [0.0], "before it has waited for long"
     assert harbour.kept_share > 0.9
@@ -145,16 +147,16 @@ def test_a_gang_goes_on_while_it_keeps_out_less_important_pods_only() -> None:
 def _is_true(at_s: float, message: str) -> bool:
     """Whether a turn that ends within its time is named."""
     until = message.rpartition("until ")[2].rstrip(".")
-    return until in {minute_text(at_s + ahead_s) for ahead_s in range(0, int(FOR_S) + 1)}
+    return until in {minute_text(at_s + ahead_s) for ahead_s in range(int(FOR_S) + 1)}
 
 
 def test_a_more_important_gang_need_not_wait_for_the_end_of_a_pause() -> None:
     """But its own pause is one for it, too."""
     harbour = Harbour()
-    harbour.play.see(*gang("low", *["1"] * 32))
+    harbour.play.see(*gang("low", *EIGHT))
     harbour.live(1370.0)
     assert harbour.favoured[-1][1] is None
-    harbour.play.see(*gang("high", *["1"] * 32, priority=5), make_pod("equal", cpu="64", priority=5))
+    harbour.play.see(*gang("high", *EIGHT, priority=5), make_pod("equal", cpu="64", priority=5))
     harbour.live(1440.0)
     assert harbour.turns[-1].name == "high"
     harbour.live(1430.0 + FOR_S + 30)
@@ -167,7 +169,7 @@ def test_a_leader_begins_with_a_pause() -> None:
     """Its predecessor may have kept the room until now, and the next leader may come soon."""
     for _ in range(3):
         harbour = Harbour()
-        harbour.play.see(*gang("train", *["1"] * 32), budget=0)
+        harbour.play.see(*gang("train", *EIGHT), budget=0)
         harbour.play.handle(TermBegan("b"), at=1000.0 + 2 * FOR_S)
         harbour.live(1000.0 + 3 * FOR_S - 1)
         assert harbour.kept_share == 0
@@ -179,7 +181,7 @@ def test_a_leader_begins_with_a_pause() -> None:
 
 
 def of_a_daemon(name: str, cpu: str, node: str) -> Pod:
-    return make_pod(name, cpu=cpu, node=node, owner=OwnerRef(DAEMON_SET, "agents", "agents-uid"))
+    return make_pod(name, cpu=cpu, node=node, priority=10, owner=Owner(DAEMON_SET, "agents", "agents-uid", "apps/v1"))
 
 
 @pytest.mark.parametrize(
@@ -211,16 +213,14 @@ def test_members_that_fit_alone_may_not_fit_together() -> None:
 def test_a_turn_ends_when_the_gang_could_not_start_any_more(how: str) -> None:
     play = Play(GangScheduling(ARGS))
     play.see(make_node("n1", cpu="2"), make_node("n2", cpu="2"), make_pod("full", cpu="1", node="n2"))
-    play.see(*(train := gang("train", "1", "1", "1", "1")))
+    play.see(*gang("train", "1", "1", "1", "1"))
     play.wait(61)
     play.see(make_pod("small", cpu="1"))
     assert play.binds == {}
     if how == "gone":
         play.node_gone("n2")
     elif how == "more members":
-        fifth = replace(train[0], uid="default/train4", name="train4")
-        annotations = fifth.template.annotations.updated({"moorage.dev/pod-group-min-available": "5"})
-        play.see(replace(fifth, template=replace(fifth.template, annotations=annotations, gang_size=5)))
+        play.see(gang("train", "1", "1", "1", "1", "1")[-1])
     else:
         taints = (Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),)
         play.see(make_node("n2", cpu="1") if how == "smaller" else make_node("n2", cpu="2", taints=taints))
