@@ -65,7 +65,7 @@ class GangTurns:
         self._doubtful = False
         """Whether something has happened to nodes or members since the gang was known to be able to start."""
         self._priority_kept = 0
-        """The priority of the gang that has the turn, or had the latest one."""
+        """Up to this priority pods are kept out by the turn, or were by the latest one."""
         self._open_s = _NEVER
         """When the pause after the latest turn ends."""
         self._pauses = 0.0
@@ -126,12 +126,12 @@ class GangTurns:
         key = gang.key
         if self.favoured == key:
             return
-        until_s = now + patience.reserve_for_seconds
+        until_s, priority = now + patience.reserve_for_seconds, max(self._priority(gang), _highest(gang))
         if self.favoured is None:
-            self._began_s, self._until_s = now, until_s
+            self._began_s, self._until_s, self._priority_kept = now, until_s, priority
         else:
             self._in_line[self.favoured] = None
-            self._until_s = min(self._until_s, until_s)
+            self._until_s, self._priority_kept = min(self._until_s, until_s), max(self._priority_kept, priority)
             self._release()
         self._in_line.pop(key, None)
         self._called = None
@@ -140,11 +140,11 @@ class GangTurns:
             name: at_s for name, at_s in self._served.items() if name in lined or now - at_s < _SERVED_S
         } | {key.namespace: now}
         self._last[key] = now
-        self.favoured, self._doubtful, self._priority_kept = key, False, self._priority(gang)
+        self.favoured, self._doubtful = key, False
 
     def _may_go_on(self, gang: Unit) -> bool:
         """Whether nominations of the members keep others out, and only such that are less important than the gang."""
-        highest = max(entry.pod.template.priority for entry in gang.members.values())
+        highest = _highest(gang)
         entries = (entry for entry in self._context.queue.entries() if entry.unit is not gang)
         others = [entry.pod.template.priority for entry in entries if entry.state in _COMPETING]
         kept_out = max((priority for priority in others if priority <= highest), default=None)
@@ -321,3 +321,8 @@ class GangTurns:
                 return len(runner.judge(Cycle(pod, state, now), row).passed) > 0
             except Exception:  # noqa: BLE001 - reported when the pod itself is tried
                 return False
+
+
+def _highest(gang: Unit) -> int:
+    """The highest priority of the members: their nominations keep out pods up to this."""
+    return max(entry.pod.template.priority for entry in gang.members.values())
