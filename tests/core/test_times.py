@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from moorage.core.times import coming_s, deadline_s, time_s, time_text
+from moorage.core.times import coming_s, deadline_s, minute_text, time_s, time_text
 
 
 @pytest.fixture
@@ -74,3 +74,18 @@ def test_a_deadline_is_a_time_that_can_be_written(start: str | None, seconds: in
 def test_a_time_that_has_passed_does_not_come() -> None:
     """Nor one that is not known."""
     assert [coming_s(at_s, 5.0) for at_s in (None, 4.0, 5.0, 6.0)] == [None, None, 5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        pytest.param(86400.0, "00:00", id="midnight"),
+        pytest.param(51000.0, "14:10", id="a full minute"),
+        pytest.param(50940.5, "14:10", id="within a minute"),
+        pytest.param(86399.0, "00:00", id="the last minute of a day"),
+        pytest.param(float("inf"), "00:00", id="never"),
+    ],
+)
+@pytest.mark.usefixtures("far_away")
+def test_the_time_of_day_is_not_too_early(seconds: float, want: str) -> None:
+    assert minute_text(seconds) == want

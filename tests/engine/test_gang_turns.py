@@ -124,7 +124,7 @@ def test_a_more_important_gang_takes_over(play: Play) -> None:
     play.pod_gone("full")
     play.see(*gang("high", "2", "2", priority=5))
     pass_time(play, 1200.0)
-    assert play.engine.gangs._room.turns.favoured == play.pods["default/high0"].template.gang
+    assert play.engine.gangs.turns.favoured == play.pods["default/high0"].template.gang
     play.pod_gone("stays")
     assert pass_time(play, 1250.0) == {"high0", "high1"}
 
@@ -134,8 +134,8 @@ def test_nothing_is_left_of_gangs_that_are_gone(play: Play) -> None:
     pass_time(play, 1500.0)
     for uid in [uid for uid in play.pods if uid != "default/full"]:
         play.pod_gone(uid.removeprefix("default/"))
-    turns = play.engine.gangs._room.turns
-    assert (turns.favoured, turns._rests, turns._in_line, turns._kept) == (None, {}, {}, {})
+    turns = play.engine.gangs.turns
+    assert (turns.favoured, turns._last, turns._in_line, turns._kept) == (None, {}, {}, {})
 
 
 class Miscounting(Plugin):

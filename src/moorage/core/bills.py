@@ -46,10 +46,15 @@ def bill(state: ClusterState, prices: PriceList, in_use: Collection[str], withou
     return Bill(used_micros, all_micros, used, frozenset(unknown))
 
 
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod stays as long as its node: one of a DaemonSet, or a static one."""
+    owner = pod.template.owner
+    return owner is not None and owner.kind in _OF_THEIR_NODE
+
+
 def keeps_in_use(pod: Pod) -> bool:
     """Whether a pod on a node keeps that node in use."""
-    owner = pod.template.owner
-    return not pod.finished and (owner is None or owner.kind not in _OF_THEIR_NODE)
+    return not pod.finished and not belongs_to_node(pod)
 
 
 def nodes_in_use(pods: Iterable[Pod]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import ceil
 
 _FIRST_S = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _LAST_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
@@ -24,6 +25,12 @@ def time_text(seconds: float) -> str:
     """The time as Kubernetes writes it, in UTC; of one that cannot be written the nearest that can be."""
     time = datetime.fromtimestamp(min(max(seconds, _FIRST_S), _LAST_S), UTC)
     return time.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+def minute_text(seconds: float) -> str:
+    """The time of day in UTC, "14:10"; within a minute, its end."""
+    minutes = ceil(min(max(seconds, _FIRST_S), _LAST_S) / 60)
+    return f"{minutes // 60 % 24:02}:{minutes % 60:02}"
 
 
 def deadline_s(start_s: float | None, seconds: int | None) -> float | None:

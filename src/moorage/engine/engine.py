@@ -106,7 +106,7 @@ class Engine:
         self._context = context
         self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
         self._words = Words(context)
-        self._failing = Failing(context, self._words, lambda: self._placing)
+        self._failing = Failing(context, self._words, lambda: self._placing, lambda: self.gangs.turns)
         self._placing = Placing(context, self._failing, lambda: self.gangs)
         self._notices = Notices(context, self._failing)
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
@@ -368,6 +368,7 @@ class Engine:
 
     def _node_seen(self, event: NodeSeen, turn: Turn) -> None:
         before = self.state.upsert_node(event.node)
+        self.gangs.turns.node_changed(before, event.node)
         if event.node.excess:
             excess.tell_node(self._context, before, event.node, turn.commands)
         devices = self.device_health.node_changed(before, event.node, next(iter(self.runners)), turn.commands)
@@ -385,6 +386,7 @@ class Engine:
         for pod in self.state.nominations.on(event.name):
             self._failing.withdraw_nomination(pod, turn)
         node = self.state.remove_node(event.name)
+        self.gangs.turns.node_changed(node, None)
         if node is not None:
             self._context.changes.append(Change(What.NODE_REMOVED, node=node))
 

@@ -23,21 +23,28 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status
 
 if TYPE_CHECKING:
+    from moorage.engine.gangturns import GangTurns
     from moorage.engine.placing import Placing
 
 
 class Failing:
-    """Ends attempts; `placing` ends binding cycles of victims."""
+    """Ends attempts; `placing` ends binding cycles of victims, `turns` knows for whom room is kept."""
 
-    def __init__(self, context: EngineContext, words: Words, placing: Callable[[], Placing]) -> None:
+    def __init__(
+        self, context: EngineContext, words: Words, placing: Callable[[], Placing], turns: Callable[[], GangTurns]
+    ) -> None:
         self._context = context
         self._words = words
         self._placing = placing
+        self._turns = turns
 
     def unschedulable(self, entry: QueuedPod, runner: Runner, cycle: Cycle, judgement: Judgement, turn: Turn) -> None:
         """No node fits: run PostFilter, and conclude."""
         state, asking = self._context.state, self._context.asking
         failure = failure_of_judgement(judgement, state.node_count)
+        kept = self._turns().keeps_out(entry.pod, runner, turn.now)
+        if kept:
+            failure = replace(failure, message=f"{failure.message} {kept}")
         nomination, tail = None, ""
         sharing = self._context.sharing
         if sharing is not None and sharing.governs(entry.pod):

@@ -6,12 +6,13 @@ replaced soon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
+from moorage.core.pods import Pod
 from moorage.core.values import dataclass
 from moorage.engine.context import EngineContext
 from moorage.engine.deadlines import Deadlines
@@ -53,13 +54,19 @@ NOTHING_MADE = Made()
 
 
 class GangRoom:
-    """Makes and reserves room; `priority` returns the priority of a gang."""
+    """Makes and reserves room; `priority` and `needs` are those of gangs."""
 
-    def __init__(self, context: EngineContext, failing: Failing, priority: Callable[[Unit], int]) -> None:
+    def __init__(
+        self,
+        context: EngineContext,
+        failing: Failing,
+        priority: Callable[[Unit], int],
+        needs: Callable[[GangKey, Collection[Pod]], GangNeeds | None],
+    ) -> None:
         self._context = context
         self._state = context.state
         self._failing = failing
-        self.turns = GangTurns(context, priority)
+        self.turns = GangTurns(context, priority, needs)
         self._idle: Deadlines[GangKey] = Deadlines()
         """Gangs that have nominations but too few members -> when the nominations end."""
 

@@ -84,12 +84,14 @@ class Gangs:
         """The same, by gang."""
         self._found: dict[str, PlaceableGang] | None = None
         """What the gate found in the review of this call, by uid of the gang; None before the review."""
-        self._room = GangRoom(context, failing, self.priority)
+        self._room = GangRoom(context, failing, self.priority, self.needs)
+        self.turns = self._room.turns
         self.provisioning = Provisioning(context, self.needs)
 
-    def term_began(self, event: TermBegan, _: Turn) -> None:
+    def term_began(self, event: TermBegan, turn: Turn) -> None:
         """This process leads: starts are recorded under its term."""
         self.term = event.term
+        self.turns.term_began(turn.now)
 
     # --- membership ---
 
@@ -105,6 +107,7 @@ class Gangs:
         """Something happened to a gang: review it before the next decisions."""
         self.recovery.concern(key)
         self.provisioning.concern(key)
+        self.turns.concern(key)
 
     def met(self, key: GangKey, pod: Pod) -> None:
         """Something happened to a member."""
@@ -114,6 +117,7 @@ class Gangs:
             self._controlled.setdefault(place, {})[key] = None
             self._controllers.setdefault(key, set()).add(place)
         self.recovery.concern(key)
+        self.turns.concern(key)
 
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
         """One member of each gang whose size or priority this object determines."""
@@ -125,7 +129,7 @@ class Gangs:
 
     def _forget(self, key: GangKey) -> None:
         """A gang has no members any more."""
-        self._room.turns.forget(key)
+        self.turns.forget(key)
         self.provisioning.left(key, 0.0)
         self.plans.pop(key, None)
         for place in self._controllers.pop(key, ()):
@@ -172,7 +176,7 @@ class Gangs:
 
     def next_review_s(self) -> float | None:
         """When time alone could change what `review` decides."""
-        return earlier(self.recovery.next_review_s(), self._room.turns.next_review_s())
+        return earlier(self.recovery.next_review_s(), self.turns.next_review_s())
 
     def call_began(self) -> None:
         """The engine is called: what was found before may not hold any more."""
@@ -199,7 +203,7 @@ class Gangs:
         priority, pod = self.priority(gang), gang.pod
         if priority != pod.template.priority:
             pod = replace(pod, template=replace(pod.template, priority=priority))
-        first = gang.key == self._room.turns.favoured or lasting(self._state, gang.key)
+        first = gang.key == self.turns.favoured or lasting(self._state, gang.key)
         since_s = 0.0 if first else gang.since_s
         key: tuple[Any, ...] = sort.queue_key(pod, since_s)
         return key
@@ -356,7 +360,7 @@ class Gangs:
         gang_binding = GangBinding(key, placement.bindings)
         self.recovery.binding_began(gang_binding)
         self.provisioning.left(key, turn.now)
-        self._room.turns.leave(key, turn.now)
+        self.turns.leave(key, turn.now)
         for binding in gang_binding.members:
             self._queue.detach(binding.entry, turn.now)
             binding.gang = gang_binding
@@ -475,16 +479,25 @@ class Gangs:
         if found.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
         prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "
-        message = f"{prefix}{failure.message} {made.message}".rstrip()
+        if not made.nominated:
+            bindings, patience = placement.bindings, self._patience(gang)
+            self.turns.keep(gang, found.ready, found.needs, bindings, patience, turn.now)
+        said = (failure.message, self._said_of_turns(gang, found, placement, turn.now), made.message)
+        message = f"{prefix}{' '.join(filter(None, said))}"
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.awaits and failure.code not in (Code.ERROR, Code.PENDING) and not any(made.nominate.values()):
             self.provisioning.misfit(gang, self._patience(gang), turn.now)
-        if not made.nominated:
-            bindings, patience = placement.bindings, self._patience(gang)
-            self._room.turns.keep(gang, found.ready, found.needs, bindings, patience, turn.now)
         self._give_back(gang, failure, turn, made.nominate)
         if placement.planned and not placement.hopeless and not made.nominated:
             self._start_anew(gang, found, turn)
+
+    def _said_of_turns(self, gang: Unit, found: PlaceableGang, placement: GangPlacement, now: float) -> str:
+        """That room is kept for the gang; or for another, where its first member without a node would fit."""
+        if self.turns.favoured is None:
+            return ""
+        placed = {binding.entry.pod.uid for binding in placement.bindings}
+        pod = next((entry.pod for entry in found.ready if entry.pod.uid not in placed), gang.pod)
+        return self.turns.told_to(gang) or self.turns.keeps_out(pod, self._context.responsible(pod), now)
 
     def _start_anew(self, gang: Unit, found: PlaceableGang, turn: Turn) -> None:
         """A running gang has no room for lost members where the others are: after a while all of it may move."""
@@ -529,7 +542,7 @@ class Gangs:
             turn.now,
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
-            pending=failure.code is Code.PENDING or gang.key == self._room.turns.favoured,
+            pending=failure.code is Code.PENDING or gang.key == self.turns.favoured,
             cause=failure.message,
         )
         for entry in gang.members.values():

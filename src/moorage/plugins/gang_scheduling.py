@@ -33,7 +33,7 @@ class GangSchedulingArgs(GangPlacementArgs):
     reserve_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
     """A gang that has not fit for this long gets the room that becomes free reserved."""
     reserve_for_seconds: Annotated[float, Field(gt=0, le=_LONGEST_S)] = 300.0
-    """How long such room is reserved at most; then it is the next gang's turn, and this one waits for as long."""
+    """How long such room is reserved at most; then none is for as long, whoever waits."""
     settle_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 1.0
     """A gang of unknown size is complete when no member has been added for this long."""
     recover_seconds: Annotated[float, Field(ge=0, le=25)] = 10.0
