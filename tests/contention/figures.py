@@ -55,6 +55,8 @@ class Figures:
     jobs_left: int
     makespan_s: float
     utilisation: float
+    useful: float
+    """The same, of pods that ran to their end: what evicted ones had done is lost."""
     evictions: int
     partial_longest_s: float
     """For how long some pods of a gang, and not all, stood on nodes at most."""
@@ -87,7 +89,7 @@ class Figures:
         rows = [
             ("all jobs done", f"{self.complete} ({self.jobs_left} left)"),
             ("makespan", f"{self.makespan_s:.1f} s"),
-            ("utilisation", f"{self.utilisation:.3f}"),
+            ("utilisation", f"{self.utilisation:.3f}; {self.useful:.3f} by pods that were not evicted"),
             ("evictions", str(self.evictions)),
             ("partial gangs", f"longest {self.partial_longest_s:.2f} s, {self.partial_over_1s} for more than 1 s"),
             ("requests a pod", f"{self.requests_per_pod:.1f}; {_table(self.requests)}"),
@@ -124,6 +126,11 @@ def utilisation(story: Story, capacity: float) -> tuple[float, float]:
         (on.add if note.state == "on" else on.discard)(note.uid)
     area -= used * max(0.0, last_s - end_s)
     return area / capacity / max(end_s, 1e-9), end_s
+
+
+def _work(story: Story) -> float:
+    done = [story.plans[note.job] for note in story.notes if note.state == "done"]
+    return sum(plan.weight * plan.run_s for plan in done)
 
 
 def evictions(story: Story) -> int:
@@ -191,6 +198,7 @@ def figures_of(story: Story, server: ApiServer, capacity: float, left: Mapping[s
         jobs_left=sum(count > 0 for count in left.values()),
         makespan_s=end_s,
         utilisation=share,
+        useful=_work(story) / capacity / max(end_s, 1e-9),
         evictions=evictions(story),
         partial_longest_s=max(spells.values(), default=0.0),
         partial_over_1s=sum(spell > 1 for spell in spells.values()),

@@ -117,7 +117,7 @@ def one_queue(scale: float = 1.0, seed: int = 0) -> Shape:
     draw, nodes = Random(seed), max(2, round(6 * scale))
     jobs = [
         JobPlan(f"j-{size}-{n}", size, draw.uniform(3.0, 9.0), "q", draw.choice([0, 50, 100]), n * 1.2 / nodes)
-        for n in range(round(40 * nodes))
+        for n in range(round(26 * nodes))
         for size in [draw.choice([1, 1, 4, 4, 10])]
     ]
     return Shape("one-queue", cpu_nodes(nodes, 20), tuple(jobs), 20.0 * nodes, (QueuePlan("q", 20 * nodes),))
@@ -130,7 +130,7 @@ def no_queues(scale: float = 1.0, seed: int = 0) -> Shape:
         JobPlan(f"j-{size}-{n}", size, draw.uniform(2.0, 8.0), priority=draw.choice([0, 0, 0, 10, 100]),
                 at_s=n * 1.5 / nodes, requests={CPU: str(cpus)}, weight=float(cpus),
                 namespace=f"team-{draw.randint(0, 2)}")
-        for n in range(round(36 * nodes))
+        for n in range(round(30 * nodes))
         for size, cpus in [draw.choice([(1, 1), (1, 2), (2, 2), (3, 1), (4, 2), (8, 1)])]
     ]  # fmt: skip
     return Shape("no-queues", cpu_nodes(nodes, 16), tuple(jobs), 16.0 * nodes)
@@ -145,9 +145,9 @@ def two_levels(scale: float = 1.0, seed: int = 0) -> Shape:
         leaves += [QueuePlan(f"d{n % 2}-c{n}-q{m}", 10, f"d{n % 2}-c{n}", 60) for m in range(2)]
     jobs = [
         JobPlan(f"{leaf.name}-j{size}-{n}", size, draw.uniform(3.0, 8.0), leaf.name, draw.choice([50, 50, 100]),
-                n * 0.9 + (15.0 if index % 3 == 0 else 0.0))
+                n * 0.9 + (8.0 if index % 3 == 0 else 0.0))
         for index, leaf in enumerate(leaves)
-        for n in range(24)
+        for n in range(15)
         for size in [draw.choice([1, 2, 5, 8])]
     ]  # fmt: skip
     nodes = cpu_nodes(number // 2, 20)
@@ -166,7 +166,7 @@ def levels(scale: float = 1.0, seed: int = 0) -> Shape:
     jobs = [
         JobPlan(f"j-{size}-{n}", size, draw.uniform(3.0, 8.0), "q", draw.choice([0, 0, 50]), n * 2.2 / racks,
                 level=level, annotations={"moorage.dev/topology-required": level} if level else {})
-        for n in range(round(22 * racks))
+        for n in range(round(13 * racks))
         for size, level in [draw.choice([(1, ""), (1, ""), (2, RACK), (4, RACK), (8, RACK), (6, BLOCK), (16, BLOCK)])]
     ]  # fmt: skip
     topology = {"apiVersion": "moorage.dev/v1alpha1", "kind": "Topology", "metadata": {"name": "datacenter"}}
