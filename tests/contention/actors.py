@@ -55,7 +55,8 @@ class Kubelets(Actors):
         await asyncio.sleep(self.terms.start_s)
         await self.server.served("kubelet")
         if _stays(pod):
-            self.server.patch_status(pod, {"phase": "Running"})
+            started = timestamp(asyncio.get_running_loop().time())
+            self.server.patch_status(pod, {"phase": "Running", "startTime": started})
         await asyncio.sleep(self.run_s[pod["metadata"]["uid"]])
         await self.server.served("kubelet")
         if _stays(pod):

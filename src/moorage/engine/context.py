@@ -19,6 +19,7 @@ from moorage.engine.faults import Faults
 from moorage.engine.priorities import Priorities
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.sides import Sides
+from moorage.engine.turnover import Turnover
 from moorage.engine.units import Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change, What
@@ -64,7 +65,8 @@ class EngineContext:
         self.faults = Faults()
         self.sides = Sides(state)
         """A trial of other profiles."""
-        self.evictor = Evictor(state, queue, self.sides)
+        self.turnover = Turnover()
+        self.evictor = Evictor(state, queue, self.sides, self.turnover)
         self.warnings = Warnings()
         self.priorities = Priorities(self.runner_of, self.faults, asked=False)
         self.changes: list[Change] = []

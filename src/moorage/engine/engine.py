@@ -112,7 +112,7 @@ class Engine:
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
         self.device_health = DeviceHealth(self.state)
         self._gates = UnitGates(context, self.gangs, self._notices)
-        self._rooms = MakingRoom(context)
+        self._rooms = MakingRoom(context, lambda: self.gangs.turns)
         self.queue.kind = Kinds(context).of
         self._reconfiguration = Reconfiguration(context, self._placing, self.gangs, self._instruct, self._concern)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
@@ -306,7 +306,7 @@ class Engine:
         before = None if record is None else record.pod
         move = state.observe_pod(pod)
         if move not in _NO_NEWS:
-            self._changed(move, pod, before, turn.commands)
+            self._changed(move, pod, before, turn)
         if state.workload.followed:
             learn(state, pod)
         if pod.phase in FINISHED or pod.deleted_s is not None:
@@ -325,14 +325,16 @@ class Engine:
             if known is not None and known.pod.template.gang != template.gang:
                 self._concern(known.pod)
 
-    def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
+    def _changed(self, move: PodMove, pod: Pod, before: Pod | None, turn: Turn) -> None:
         """Note what a pod's move means for other pods."""
         changes = self._context.changes
         changes.append(Change(MOVES[move], pod=pod, before=before))
         if move is PodMove.MOVED:
             changes.append(Change(What.POD_REMOVED, pod=before))
+        elif move is PodMove.REMOVED and pod.phase in FINISHED and pod.deleted_s is None:
+            self._context.turnover.ended(pod, turn.now)
         elif move is PodMove.ADDED and before is None:
-            tell_race(self.state, pod, next(iter(self.runners)), commands)
+            tell_race(self.state, pod, next(iter(self.runners)), turn.commands)
 
     def _waits(self, pod: Pod, known: QueuedPod | None, unit: GangKey | None, now: float) -> None:
         """A pod that needs a node from us; `known` is its entry so far, `unit` the gang that it is placed with."""

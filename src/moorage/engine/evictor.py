@@ -10,6 +10,7 @@ from moorage.core.state import ClusterState
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.sides import Sides
 from moorage.engine.turn import Turn
+from moorage.engine.turnover import Turnover
 from moorage.engine.units import Place
 
 __all__ = ["Evictor", "preempted_event", "ref_of"]
@@ -18,8 +19,9 @@ __all__ = ["Evictor", "preempted_event", "ref_of"]
 class Evictor:
     """Orders evictions and tracks them; `state.evictions` knows which are in progress."""
 
-    def __init__(self, state: ClusterState, queue: SchedulingQueue, sides: Sides) -> None:
+    def __init__(self, state: ClusterState, queue: SchedulingQueue, sides: Sides, turnover: Turnover) -> None:
         self._state = state
+        self._turnover = turnover
         self._queue = queue
         self._sides = sides
         self._notes: dict[str, RecordEvent] = {}
@@ -70,6 +72,9 @@ class Evictor:
 
     def gone(self, uid: str, now: float) -> None:
         """A pod is on no node any more, and does not wait for one either."""
+        record = self._state.record(uid)
+        if record is not None and record.pod.deleted_s is None and not self._state.evictions.evicting(uid):
+            self._turnover.ended(record.pod, now)
         self._release(self._state.evictions.gone(uid), now)
         self._state.evictions.forget(uid)
 

@@ -26,6 +26,7 @@ from moorage.core.nominations import Nominations
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
 from moorage.core.queueusage import Sample, UsageRecord
+from moorage.core.resources import Requests
 from moorage.core.trials import Side, SideTally, TrialRecord
 from moorage.core.unanswered import UnansweredWrites
 from moorage.core.volumeindex import Reservation, VolumeIndex
@@ -50,6 +51,7 @@ from moorage.engine.recovery import Recovery
 from moorage.engine.sharing import Sharing
 from moorage.engine.sides import Sides
 from moorage.engine.stalegangs import StaleGangs
+from moorage.engine.turnover import Turnover
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
 from moorage.engine.words import Word, Words
@@ -74,6 +76,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "bindings": BindingCycles,
         "evictor": Evictor,
         "warnings": Warnings,
+        "turnover": Turnover,
         "changes": list[Change],
         "_alarms": list[tuple[float, int, Unit]],
         "_tokens": int,
@@ -136,6 +139,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_beyond": dict[str, int],
     },
     Evictor: {"_notes": dict[str, RecordEvent]},
+    Turnover: {"ends": deque[tuple[float, Requests]]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
     Words: {"due": dict[str, Word], "_budget": float, "_counted_s": float},
@@ -294,6 +298,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_memory",
             "_spared",
             "_waits_s",
+            "_look_s",
+            "_turns",
             "unfinished",
         ]
     ),
@@ -304,7 +310,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
     ),
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["get", "waited", "_deadlines", "_interests", "_wakes"]),
-    Evictor: frozenset(["_state", "_queue", "_sides"]),
+    Evictor: frozenset(["_state", "_queue", "_sides", "_turnover"]),
+    Turnover: frozenset(),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
     Words: frozenset(["_context", "left_out"]),

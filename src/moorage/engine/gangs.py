@@ -32,6 +32,7 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import NO_DOMAIN, Failure
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
+from moorage.engine.gangturns import Gathering, TurnPatience
 from moorage.engine.gate import may_enter
 from moorage.engine.lifecycle import GATED, READY
 from moorage.engine.notices import Notices
@@ -479,9 +480,9 @@ class Gangs:
         if found.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
         prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "
-        if not made.nominated:
-            bindings, patience = placement.bindings, self._patience(gang)
-            self.turns.keep(gang, found.ready, found.needs, bindings, patience, turn.now)
+        patience = self._turn_patience(gang, made, turn.now)
+        if patience is not None:
+            self.turns.keep(gang, found.ready, found.needs, placement.bindings, patience, turn.now)
         said = (failure.message, self._said_of_turns(gang, found, placement, turn.now), made.message)
         message = f"{prefix}{' '.join(filter(None, said))}"
         failure = Failure(message, frozenset(rejected_by), failure.code)
@@ -490,6 +491,14 @@ class Gangs:
         self._give_back(gang, failure, turn, made.nominate)
         if placement.planned and not placement.hopeless and not made.nominated:
             self._start_anew(gang, found, turn)
+
+    def _turn_patience(self, gang: Unit, made: Made, now: float) -> TurnPatience | None:
+        """When a gang may have a turn, None if not at all: one of a queue while pods end all the time."""
+        sharing = self._context.sharing
+        if sharing is None or not sharing.governs(gang.pod):
+            return None if made.nominated else self._patience(gang)
+        wait_s = sharing.waits_s(gang, now) if made.nominated else 0.0
+        return Gathering(wait_s) if wait_s else None
 
     def _said_of_turns(self, gang: Unit, found: PlaceableGang, placement: GangPlacement, now: float) -> str:
         """That room is kept for the gang; or for another, where its first member without a node would fit."""

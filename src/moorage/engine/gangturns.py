@@ -5,17 +5,19 @@
   many gangs wait. It is a pause for gangs of the same or a lower priority; and a gang that has kept room from less
   important pods only goes on without one.
 - A gang of higher priority takes over at once, for the rest of the turn.
-- Of the gangs in line, the one of the highest priority is next; among those, namespaces take turns, and so do the gangs
-  of each. It is tried at the end of the pause, the next one if it needs no turn, and so on.
+- Of the gangs in line, the one of the highest priority is next; among those, queues or namespaces take turns, and so
+  do the gangs of each. It is tried at the end of the pause, the next one if it needs no turn, and so on.
 - A turn is only for a gang that could start once what is running ends: beside the pods that stay as long as their
   nodes, and its own. The turn ends when that is no longer so.
 
-Gangs of queues take no turns: room for them is made in rounds (`makingroom`).
+Room for gangs of queues is made in rounds (`makingroom`). They take turns only while pods end by themselves so often
+that room is soon gathered (`turnover`): then nobody is evicted for them unless a turn has ended in vain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,7 +31,6 @@ from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.lifecycle import ACTIVE, BACKOFF, UNSCHEDULABLE
 from moorage.engine.units import QueuedPod, Unit
-from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import outlasts
 from moorage.framework.runner import Runner
@@ -41,6 +42,25 @@ _CALLED_S = 10.0
 _NEVER, _ALL = float("-inf"), float("inf")
 _COMPETING = (ACTIVE, BACKOFF, UNSCHEDULABLE)
 Rank = tuple[int, float, float, float, str]
+
+
+class TurnPatience(Protocol):
+    """After which time a gang may have a turn, and how long that is."""
+
+    @property
+    def reserve_after_seconds(self) -> float:
+        """How long it has waited before."""
+
+    @property
+    def reserve_for_seconds(self) -> float:
+        """How long room is kept for it at most."""
+
+
+class Gathering(NamedTuple):
+    """The patience with gangs of queues while pods end all the time: room is soon gathered, or others are evicted."""
+
+    reserve_for_seconds: float
+    reserve_after_seconds: float = 0.0
 
 
 class GangTurns:
@@ -78,7 +98,7 @@ class GangTurns:
         """The gang in line that is about to be tried, and gets the turn if it needs it."""
         self._called_until_s = 0.0
         self._served: dict[str, float] = {}
-        """Namespace -> when a gang of it last had a turn."""
+        """Queue or namespace -> when a gang of it last had a turn."""
         self._last: dict[GangKey, float] = {}
         """The same for gangs that still exist."""
 
@@ -93,7 +113,7 @@ class GangTurns:
         ready: Iterable[QueuedPod],
         needs: GangNeeds,
         bindings: Iterable[BindingCycle],
-        patience: GangPatience,
+        patience: TurnPatience,
         now: float,
     ) -> None:
         """Nominate the members that fit to their nodes, if the gang has waited for long and gets a turn."""
@@ -122,7 +142,7 @@ class GangTurns:
         called = None if self._called is None else self._context.queue.gang(self._called)
         return called is None or called is gang or self._rank(gang) < self._rank(called)
 
-    def _begin(self, gang: Unit, patience: GangPatience, now: float) -> None:
+    def _begin(self, gang: Unit, patience: TurnPatience, now: float) -> None:
         key = gang.key
         if self.favoured == key:
             return
@@ -135,10 +155,11 @@ class GangTurns:
             self._release()
         self._in_line.pop(key, None)
         self._called = None
-        lined = {each.namespace for each in self._in_line}
+        others = (self._context.queue.gang(each) for each in self._in_line)
+        lined = {self._home(each) for each in others if each is not None}
         self._served = {
             name: at_s for name, at_s in self._served.items() if name in lined or now - at_s < _SERVED_S
-        } | {key.namespace: now}
+        } | {self._home(gang): now}
         self._last[key] = now
         self.favoured, self._doubtful = key, False
 
@@ -152,9 +173,14 @@ class GangTurns:
 
     def _rank(self, gang: Unit) -> Rank:
         """Sort key: by priority; then the longest time without a turn first, of the namespace and of the gang."""
-        key = gang.key
-        served_s, last_s = self._served.get(key.namespace, _NEVER), self._last.get(key, _NEVER)
+        served_s, last_s = self._served.get(self._home(gang), _NEVER), self._last.get(gang.key, _NEVER)
         return -self._priority(gang), served_s, last_s, gang.first_s, gang.uid
+
+    def _home(self, gang: Unit) -> str:
+        """By what turns go round: the queue of a gang, else its namespace. No namespace has the form of the former."""
+        sharing = self._context.sharing
+        queue = "" if sharing is None else sharing.member(gang.pod).queue
+        return f"queue {queue}" if queue else gang.key.namespace
 
     def _could_start(self, pods: Collection[Pod], needs: GangNeeds, now: float) -> bool:
         """Whether enough members would fit, in one of the domains, once all pods have ended that do not stay."""
@@ -234,6 +260,7 @@ class GangTurns:
             if gang is None or (self._doubtful and not self._still_could_start(gang, now)):
                 self._end(now)
             elif now >= self._until_s:
+                gang.had_turn = True
                 self._in_line[gang.key] = None
                 if self._may_go_on(gang):  # in a turn that is new, so that those who are kept out are told
                     self._release()

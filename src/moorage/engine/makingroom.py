@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from moorage.core.queueusage import UsageRecord, UsageTerms
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
+from moorage.engine.gangturns import GangTurns
 from moorage.engine.lifecycle import BACKOFF, BINDING, READY
 from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order
@@ -46,9 +47,11 @@ class Evicted(NamedTuple):
 class MakingRoom:
     """Makes room for units of queues, round by round."""
 
-    def __init__(self, context: EngineContext) -> None:
+    def __init__(self, context: EngineContext, turns: Callable[[], GangTurns]) -> None:
+        """`turns` knows for which gang room is kept."""
         self._context = context
         self._state = context.state
+        self._turns = turns
         self._sharing: Sharing | None = None
         self._seen: tuple[object, ...] = ()
         """What the last round was made for; another one would end like it, unless that one is unfinished."""
@@ -64,6 +67,8 @@ class MakingRoom:
         """Pods on their way to nodes that the last round has left alone."""
         self._waits_s: float | None = None
         """Since when a round has waited for binds; None if none does."""
+        self._look_s = -inf
+        """When units that wait for others to end are looked at again even if nothing happens."""
         self._evicted_s: list[float] = []
         """When pods were evicted within the last minute."""
         self.stale = StaleGangs(context)
@@ -126,12 +131,22 @@ class MakingRoom:
         if waiting and not self.unfinished and self._awaits_binds(waiting[0], turn.now):
             return False
         withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)]
-        units = [unit for unit in waiting if not self._promised(unit.members)]
+        units = [unit for unit in waiting if not self._promised(unit.members) and not self._patient(unit, turn.now)]
         again = self._make(units, turn)
         for pod in withdrawn:
             if self._state.nominations.node_of(pod.uid) is None:
                 turn.commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
         return again
+
+    def _patient(self, unit: Unit, now: float) -> bool:
+        """Whether a unit waits for pods that end by themselves; it is looked at again when they should have."""
+        if self._sharing is None:
+            return False
+        wait_s = self._sharing.waits_s(unit, now)
+        if wait_s > 0 and now >= self._look_s:
+            self._look_s = now + wait_s
+            self._context.set_alarm(self._look_s, unit)
+        return wait_s > 0
 
     def room_for(self, unit: Unit | None, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
         """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
@@ -226,6 +241,8 @@ class MakingRoom:
         """
         if not self._promised(unit.members) or self._awaits(unit):
             return []
+        if unit.gang is not None and unit.gang == self._turns().favoured:
+            return []  # it gathers room
         if unit.state is BACKOFF and not self._context.queue.soon(unit):  # it was not tried since an error
             return []
         node_of = self._state.nominations.node_of

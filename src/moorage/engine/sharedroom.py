@@ -101,6 +101,7 @@ class RoomRound:
         self._ledger = context.state.queues
         self._sharing = sharing
         self._now = now
+        self._min_runtime_s = sharing.min_runtime_s
         self._trial = Trial(context, now)
         self._placing = RoomPlacing(context.state, self._trial)
         self._budgets = VictimBudgets(context.state)
@@ -354,8 +355,8 @@ class RoomRound:
         """Jobs that have run for as long as the first of the queues demands that says anything about it; of younger
         ones only what they have above their minimum.
         """
-        least_s = next((each for each in periods if each is not None), 0.0)
-        found, ripe_s = self._victims().ripe(jobs, least_s, self._now)
+        said_s = next((each for each in periods if each is not None), None)
+        found, ripe_s = self._victims().ripe(jobs, said_s, self._min_runtime_s, self._now)
         self.ripe_s = min(self.ripe_s, ripe_s)
         return found
 

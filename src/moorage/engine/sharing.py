@@ -27,6 +27,8 @@ from moorage.framework.status import Code
 
 _LATER_S = 1e12
 """Added to the age of jobs that have as many members as they need: they come after those that have not."""
+_PATIENCE = 3.0
+"""For how many times the time in which others should have ended a pod waits for that."""
 _TRIED = frozenset({UNSCHEDULABLE, BACKOFF})
 
 
@@ -67,6 +69,11 @@ class Sharing:
         terms = next(iter(self._plugins.values())).sharing_terms
         factor = round(terms.usage_factor * 1000)
         return UsageTerms(factor, terms.usage_half_life_seconds, terms.usage_window_seconds)
+
+    @property
+    def min_runtime_s(self) -> float:
+        """How long pods run at least whose queues say nothing about it: as the first profile says that knows queues."""
+        return next(iter(self._plugins.values())).sharing_terms.min_runtime_seconds
 
     def terms(self, pod: Pod) -> SharingTerms:
         """How the profile of a pod that belongs to a queue shares."""
@@ -266,6 +273,20 @@ class Sharing:
         return together(found)
 
     # --- units without a node ---
+
+    def waits_s(self, unit: Unit, now: float) -> float:
+        """How long a unit waits for pods that end by themselves before others are evicted for it; 0 if not at all.
+
+        A gang does so until a turn in which it gathered room has ended in vain, a pod for a few times that long.
+        """
+        wait_s = self.terms(unit.pod).wait_for_ends_seconds
+        if not wait_s or unit.had_turn:
+            return 0.0
+        entries = self.next_pods(unit)
+        if self._context.turnover.expected_s((entry.pod for entry in entries), now) > wait_s:
+            return 0.0
+        since_s = min((each.misfit_s for each in entries if each.misfit_s is not None), default=now)
+        return wait_s if unit.gang is not None or now < since_s + _PATIENCE * wait_s else 0.0
 
     def wants_room(self, unit: Unit, failure: Failure) -> Failure:
         """A unit found no node; returns the failure, which changes of queues can help against, too."""

@@ -119,6 +119,8 @@ class Unit:
     ticket: int = 0
     line: int = 0
     """The number of the line in which it stands with others of its kind; 0 if in none."""
+    had_turn: bool = False
+    """Whether a turn of it has ended before it could start (`gangturns`)."""
     pauses: int = 0
     """How often its attempt was not finished."""
     message: str = ""

@@ -32,7 +32,8 @@ _AGAIN_S = 60.0
 """How long a pod that waits for the same kind of reason is not told of it again."""
 _PAUSE_S = 0.25
 """How often writes that wait for the budget are looked at."""
-_NUMBERS = re.compile(r"\d+")
+_PASSING = re.compile(r"\d+|(Free r|R)oom is kept for (gang \S+|it) until \S+")
+"""What differs from attempt to attempt: numbers, and whose turn it is (`gangturns`)."""
 
 
 class Word(NamedTuple):
@@ -146,4 +147,4 @@ def _event(entry: QueuedPod, condition: Condition, reporter: str) -> RecordEvent
 
 def _kind(condition: Condition) -> str:
     """The reason without what is counted in it."""
-    return f"{condition.reason} {_NUMBERS.sub('#', condition.message)}"
+    return f"{condition.reason} {_PASSING.sub('', condition.message)}".rstrip()

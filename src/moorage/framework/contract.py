@@ -352,6 +352,14 @@ class SharingTerms(Protocol):
         """Evictions for shares in any minute; 0 means no limit."""
 
     @property
+    def wait_for_ends_seconds(self) -> float:
+        """Nobody is evicted for a unit for which pods that end by themselves make room within this time."""
+
+    @property
+    def min_runtime_seconds(self) -> float:
+        """A pod is not evicted before it has run for this long, where its queues say nothing about it."""
+
+    @property
     def usage_factor(self) -> float:
         """How much what a queue used lately lowers its share; 0: not at all."""
 

@@ -1,0 +1,46 @@
+"""How fast pods end by themselves: what is about to become free anyway need not be taken from anybody."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from math import inf
+
+from moorage.core.pods import Pod
+from moorage.core.resources import Requests
+
+WINDOW_S = 10.0
+"""How far back ends count."""
+_MOST = 4096
+"""How many ends are remembered."""
+
+
+class Turnover:
+    """The pods that ended by themselves lately, by what they requested."""
+
+    def __init__(self) -> None:
+        self.ends: deque[tuple[float, Requests]] = deque(maxlen=_MOST)
+        """When each ended, the oldest first."""
+
+    def ended(self, pod: Pod, now: float) -> None:
+        """A pod on a node ran to its end."""
+        self.ends.append((now, pod.requests))
+
+    def expected_s(self, pods: Iterable[Pod], now: float) -> float:
+        """How long it takes until as many pods have ended that are at least as large as each of these."""
+        while self.ends and self.ends[0][0] <= now - WINDOW_S:
+            self.ends.popleft()
+        if not self.ends:
+            return inf
+        wanted: dict[Requests, int] = {}
+        for pod in pods:
+            wanted[pod.requests] = wanted.get(pod.requests, 0) + 1
+        ended: dict[Requests, int] = {}
+        for _, requests in self.ends:
+            ended[requests] = ended.get(requests, 0) + 1
+        return max((_expected_s(each, count, ended) for each, count in wanted.items()), default=0.0)
+
+
+def _expected_s(wanted: Requests, count: int, ended: dict[Requests, int]) -> float:
+    large = [n for each, n in ended.items() if all(each.get(name) >= amount for name, amount in wanted.amounts)]
+    return WINDOW_S * count / sum(large) if large else inf
