@@ -33,6 +33,21 @@ def queue_reasons(state: ClusterState, pod: Pod, now_s: float) -> tuple[str, ...
     return (*told, *_spared(state, member.leaf, need, now_s)) if reclaims else told
 
 
+def beyond_share(tree: QueueTree, leaf: QueueNode, need: Amounts) -> str:
+    """The first level whose share is too small for this beside what it has, in a few words; empty if there is none.
+
+    Made for every attempt in vain, so it only reads what was counted anyway.
+    """
+    more = dict(need)
+    for node in leaf.path:
+        for index in (*more, *(each for each in range(len(tree.resources)) if each not in more)):
+            has, share, amount = node.allocated[index], node.share[index], more.get(index, 0)
+            if has + amount > share and tree.resources[index] in node.queue.resources:
+                wanted = "" if has >= share else f" and asks for {format_amount(tree.resources[index], amount)} more"
+                return f"{_level(tree, node, index)}{wanted}"
+    return ""
+
+
 def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:
     """What the next members of a gang need together: as many as it lacks to its minimum, or one."""
     ledger = state.queues
@@ -78,9 +93,13 @@ def _levels(tree: QueueTree, leaf: QueueNode, need: Amounts) -> Iterator[str]:
         for index, _ in need:
             name = tree.resources[index]
             if name in node.queue.resources:
-                has, share = (format_amount(name, each[index]) for each in (node.allocated, node.share))
-                quota = bound_text(name, node.quota[index], "no end")
-                yield f"queue {node.name} has {has} of its fair share of {share} {name} (quota {quota})"
+                yield f"{_level(tree, node, index)} (quota {bound_text(name, node.quota[index], 'no end')})"
+
+
+def _level(tree: QueueTree, node: QueueNode, index: int) -> str:
+    name = tree.resources[index]
+    has, share = (format_amount(name, each[index]) for each in (node.allocated, node.share))
+    return f"queue {node.name} has {has} of its fair share of {share} {name}"
 
 
 def _verdict(leaf: QueueNode, need: Amounts, what: str, *, preemptible: bool) -> str:

@@ -474,8 +474,9 @@ class Gangs:
         rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *placement.rejected_by, *made.rejected_by, *others}
         if found.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
+        queue = self._queue_reason(found, placement, failure)
         prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "
-        message = f"{prefix}{failure.message} {made.message}".rstrip()
+        message = f"{queue}{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.awaits and failure.code not in (Code.ERROR, Code.PENDING) and not any(made.nominate.values()):
             self.provisioning.misfit(gang, self._patience(gang), turn.now)
@@ -485,6 +486,14 @@ class Gangs:
         self._give_back(gang, failure, turn, made.nominate)
         if placement.planned and not placement.hopeless and not made.nominated:
             self._start_anew(gang, found, turn)
+
+    def _queue_reason(self, found: PlaceableGang, placement: GangPlacement, failure: Failure) -> str:
+        """What the queue of a gang has to do with it, which is said first; empty if that is nothing."""
+        sharing = self._context.sharing
+        pods = [entry.pod for entry in found.ready]
+        if sharing is None or not pods or placement.hopeless or not sharing.governs(pods[0]):
+            return ""
+        return sharing.reason(pods, failure)
 
     def _start_anew(self, gang: Unit, found: PlaceableGang, turn: Turn) -> None:
         """A running gang has no room for lost members where the others are: after a while all of it may move."""
