@@ -25,12 +25,19 @@ def queue_reasons(state: ClusterState, pod: Pod, now_s: float) -> tuple[str, ...
     member = queues.member(pod.template)
     if member.leaf is None:
         return (member.problem,) if member.problem else ()
-    need, what = queues.amounts(pod.requests), "pod"
-    if pod.template.gang is not None:
-        need, what = _gang_need(state, pod.template.gang, pod), "gang"
+    need, what = _need(state, pod), "pod" if pod.template.gang is None else "gang"
     told = (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, what, preemptible=member.preemptible))
     reclaims = may_reclaim(member.leaf, need, preemptible=member.preemptible)
     return (*told, *_spared(state, member.leaf, need, now_s)) if reclaims else told
+
+
+def may_take_back(state: ClusterState, pod: Pod) -> bool:
+    """Whether the queue of a pod that waits may take for it, or for its gang, what others have beyond their shares."""
+    member = state.queues.member(pod.template) if state.queues.active else None
+    if member is None or member.leaf is None:
+        return False
+    state.queues.settle(state)
+    return may_reclaim(member.leaf, _need(state, pod), preemptible=member.preemptible)
 
 
 def beyond_share(tree: QueueTree, leaf: QueueNode, need: Amounts) -> str:
@@ -46,6 +53,11 @@ def beyond_share(tree: QueueTree, leaf: QueueNode, need: Amounts) -> str:
                 wanted = "" if has >= share else f" and asks for {format_amount(tree.resources[index], amount)} more"
                 return f"{_level(tree, node, index)}{wanted}"
     return ""
+
+
+def _need(state: ClusterState, pod: Pod) -> Amounts:
+    gang = pod.template.gang
+    return state.queues.amounts(pod.requests) if gang is None else _gang_need(state, gang, pod)
 
 
 def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:

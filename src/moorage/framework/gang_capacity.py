@@ -42,7 +42,7 @@ def kind_of(pod: Pod) -> object:
 def _capacity(runner: Runner, cycle: Cycle) -> int:
     """How many pods like this all nodes, or those of the domain that is tried, could hold if they were empty."""
     state = cycle.state
-    rows = _rows(state, cycle.domain)
+    rows = rows_of(state, cycle.domain)
     if not len(rows):
         return 0
     fits: Ints = np.where(runner.node_mask(cycle, rows), _MANY, 0)
@@ -60,7 +60,8 @@ def _counting(runner: Runner) -> list[SlackFilter]:
     return [plugin for plugin in runner.plugins.filter if isinstance(plugin, SlackFilter)]
 
 
-def _rows(state: ClusterState, domain: frozenset[str] | None) -> Rows:
+def rows_of(state: ClusterState, domain: frozenset[str] | None) -> Rows:
+    """The rows of a domain, by the names of its nodes; None stands for all."""
     if domain is None:
         return state.rows()
     return np.array(sorted(row for name in domain if (row := state.row_of(name)) is not None), dtype=np.intp)
