@@ -31,13 +31,18 @@ def queue_reasons(state: ClusterState, pod: Pod, now_s: float) -> tuple[str, ...
     return (*told, *_spared(state, member.leaf, need, now_s)) if reclaims else told
 
 
-def may_take_back(state: ClusterState, pod: Pod) -> bool:
-    """Whether the queue of a pod that waits may take for it, or for its gang, what others have beyond their shares."""
+def may_take_back(state: ClusterState, pod: Pod, now_s: float) -> bool:
+    """Whether the queue of a pod that waits may take for it, or for its gang, all that others have beyond their shares:
+    none of it is spared.
+    """
     member = state.queues.member(pod.template) if state.queues.active else None
     if member is None or member.leaf is None:
         return False
     state.queues.settle(state)
-    return may_reclaim(member.leaf, _need(state, pod), preemptible=member.preemptible)
+    need = _need(state, pod)
+    if not may_reclaim(member.leaf, need, preemptible=member.preemptible):
+        return False
+    return next(_spared(state, member.leaf, need, now_s), None) is None
 
 
 def beyond_share(tree: QueueTree, leaf: QueueNode, need: Amounts) -> str:

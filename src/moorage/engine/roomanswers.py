@@ -19,7 +19,7 @@ from moorage.framework.gang_capacity import holdable, kind_of, rows_of
 from moorage.framework.runner import Runner
 
 
-class Wanted:
+class RoomWanted:
     """A pod that waits, or the members of its gang that do, on the nodes as they are."""
 
     def __init__(self, engine: Engine, pods: Sequence[Pod], needs: GangNeeds | None, now_s: float) -> None:
@@ -140,15 +140,15 @@ class Wanted:
         return ""
 
 
-def wanted(engine: Engine, pod: Pod, now_s: float) -> Wanted:
+def wanted(engine: Engine, pod: Pod, now_s: float) -> RoomWanted:
     """What a waiting pod needs, with its gang if it has one."""
     key = engine.gangs.unit_of(pod)
     if key is None:
-        return Wanted(engine, (pod,), None, now_s)
+        return RoomWanted(engine, (pod,), None, now_s)
     gang = engine.queue.gang(key)
     others = () if gang is None else (entry.pod for entry in gang.members.values())
     pods = list({each.uid: each for each in (*others, pod) if engine.state.record(each.uid) is None}.values())
-    return Wanted(engine, pods, engine.gangs.needs(key, pods), now_s)
+    return RoomWanted(engine, pods, engine.gangs.needs(key, pods), now_s)
 
 
 def never_line(engine: Engine, pod: Pod, now_s: float) -> str:
@@ -165,8 +165,11 @@ def never_line(engine: Engine, pod: Pod, now_s: float) -> str:
 
 
 def in_vain_lines(engine: Engine, pod: Pod, now_s: float) -> tuple[str, ...]:
-    """That a queue may take something back for a pod that waits, or for its gang, and this makes no room for it."""
-    if not may_take_back(engine.state, pod) or engine.room_for(pod, now_s) is not None:
+    """That a queue may take something back for a pod that waits, or for its gang, and this makes no room for it.
+
+    Nothing where that is because others may not be evicted, which `queue_reasons` says.
+    """
+    if not may_take_back(engine.state, pod, now_s) or engine.room_for(pod, now_s) is not None:
         return ()
     one = "it" if engine.gangs.unit_of(pod) is None else "each member"
     short = wanted(engine, pod, now_s).shortage()
