@@ -50,6 +50,7 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "message": opinion.message,
         "explain": nodes_document(opinion.nodes),
         **({"side": opinion.side.value} if opinion.side is not None else {}),
+        **({"capacity": opinion.capacity} if opinion.capacity else {}),
         **({"queue": list(opinion.queue)} if opinion.queue else {}),
         **({"topology": list(opinion.topology)} if opinion.topology else {}),
         **({"arriving": list(opinion.arriving)} if opinion.arriving else {}),
@@ -87,6 +88,8 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
     out.write(tables.shown(sentence(opinion)) + "\n")
     if opinion.side is not None:
         out.write(f"  decided on by the profiles of the {_SIDES[opinion.side]}\n")
+    if opinion.capacity:
+        out.write(f"  {tables.shown(opinion.capacity)}\n")
     said = opinion.message or ""
     queue = (line for line in opinion.queue if line not in said)
     out.writelines(f"  {tables.shown(line)}\n" for line in (*queue, *opinion.topology, *opinion.arriving))

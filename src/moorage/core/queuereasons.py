@@ -25,12 +25,44 @@ def queue_reasons(state: ClusterState, pod: Pod, now_s: float) -> tuple[str, ...
     member = queues.member(pod.template)
     if member.leaf is None:
         return (member.problem,) if member.problem else ()
-    need, what = queues.amounts(pod.requests), "pod"
-    if pod.template.gang is not None:
-        need, what = _gang_need(state, pod.template.gang, pod), "gang"
+    need, what = _need(state, pod), "pod" if pod.template.gang is None else "gang"
     told = (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, what, preemptible=member.preemptible))
     reclaims = may_reclaim(member.leaf, need, preemptible=member.preemptible)
     return (*told, *_spared(state, member.leaf, need, now_s)) if reclaims else told
+
+
+def may_take_back(state: ClusterState, pod: Pod, now_s: float) -> bool:
+    """Whether the queue of a pod that waits may take for it, or for its gang, all that others have beyond their shares:
+    none of it is spared.
+    """
+    member = state.queues.member(pod.template) if state.queues.active else None
+    if member is None or member.leaf is None:
+        return False
+    state.queues.settle(state)
+    need = _need(state, pod)
+    if not may_reclaim(member.leaf, need, preemptible=member.preemptible):
+        return False
+    return next(_spared(state, member.leaf, need, now_s), None) is None
+
+
+def beyond_share(tree: QueueTree, leaf: QueueNode, need: Amounts) -> str:
+    """The first level whose share is too small for this beside what it has, in a few words; empty if there is none.
+
+    Made for every attempt in vain, so it only reads what was counted anyway.
+    """
+    more = dict(need)
+    for node in leaf.path:
+        for index in (*more, *(each for each in range(len(tree.resources)) if each not in more)):
+            has, share, amount = node.allocated[index], node.share[index], more.get(index, 0)
+            if has + amount > share and tree.resources[index] in node.queue.resources:
+                wanted = "" if has >= share else f" and asks for {format_amount(tree.resources[index], amount)} more"
+                return f"{_level(tree, node, index)}{wanted}"
+    return ""
+
+
+def _need(state: ClusterState, pod: Pod) -> Amounts:
+    gang = pod.template.gang
+    return state.queues.amounts(pod.requests) if gang is None else _gang_need(state, gang, pod)
 
 
 def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:
@@ -78,9 +110,13 @@ def _levels(tree: QueueTree, leaf: QueueNode, need: Amounts) -> Iterator[str]:
         for index, _ in need:
             name = tree.resources[index]
             if name in node.queue.resources:
-                has, share = (format_amount(name, each[index]) for each in (node.allocated, node.share))
-                quota = bound_text(name, node.quota[index], "no end")
-                yield f"queue {node.name} has {has} of its fair share of {share} {name} (quota {quota})"
+                yield f"{_level(tree, node, index)} (quota {bound_text(name, node.quota[index], 'no end')})"
+
+
+def _level(tree: QueueTree, node: QueueNode, index: int) -> str:
+    name = tree.resources[index]
+    has, share = (format_amount(name, each[index]) for each in (node.allocated, node.share))
+    return f"queue {node.name} has {has} of its fair share of {share} {name}"
 
 
 def _verdict(leaf: QueueNode, need: Amounts, what: str, *, preemptible: bool) -> str:

@@ -48,7 +48,8 @@ class Failing:
         nomination, tail = None, ""
         sharing = self._context.sharing
         if sharing is not None and sharing.governs(entry.pod):
-            failure = sharing.wants_room(entry.unit, failure)
+            said = f"{sharing.reason((entry.pod,), failure)}{failure.message}"
+            failure = sharing.wants_room(entry.unit, replace(failure, message=said))
         elif failure.code is not Code.ERROR and state.node_count:
             if asking is not None:
                 asking.prepare(cycle)

@@ -22,6 +22,8 @@ class Failure:
     message: str
     rejected_by: frozenset[str]
     code: Code = Code.UNSCHEDULABLE
+    room_helps: bool = True
+    """Whether it could help that other pods leave."""
 
 
 def failure_of(status: Status) -> Failure:
@@ -29,7 +31,7 @@ def failure_of(status: Status) -> Failure:
     if status.code is Code.ERROR:
         return Failure(f"running plugin {status.plugin}: {status.message}", frozenset(), Code.ERROR)
     code = Code.PENDING if status.code is Code.PENDING else Code.UNSCHEDULABLE
-    return Failure(status.message, frozenset({status.plugin}), code)
+    return Failure(status.message, frozenset({status.plugin}), code, room_helps=status.resolvable)
 
 
 def failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
@@ -46,4 +48,5 @@ def failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
         unschedulable_message(judgement, node_count),
         rejecting_plugins(judgement) or frozenset({NO_NODES}),
         Code.PENDING if pending else Code.UNSCHEDULABLE,
+        room_helps=judgement.resolvable,
     )

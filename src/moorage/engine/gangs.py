@@ -479,12 +479,13 @@ class Gangs:
         rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *placement.rejected_by, *made.rejected_by, *others}
         if found.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
+        queue = self._queue_reason(found, placement, failure)
         prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "
         patience = self._turn_patience(gang, made, turn.now)
         if patience is not None:
             self.turns.keep(gang, found.ready, found.needs, placement.bindings, patience, turn.now)
         said = (failure.message, self._said_of_turns(gang, found, placement, turn.now), made.message)
-        message = f"{prefix}{' '.join(filter(None, said))}"
+        message = f"{queue}{prefix}{' '.join(filter(None, said))}"
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.awaits and failure.code not in (Code.ERROR, Code.PENDING) and not any(made.nominate.values()):
             self.provisioning.misfit(gang, self._patience(gang), turn.now)
@@ -507,6 +508,14 @@ class Gangs:
         placed = {binding.entry.pod.uid for binding in placement.bindings}
         pod = next((entry.pod for entry in found.ready if entry.pod.uid not in placed), gang.pod)
         return self.turns.told_to(gang) or self.turns.keeps_out(pod, self._context.responsible(pod), now)
+
+    def _queue_reason(self, found: PlaceableGang, placement: GangPlacement, failure: Failure) -> str:
+        """What the queue of a gang has to do with it, which is said first; empty if that is nothing."""
+        sharing = self._context.sharing
+        pods = [entry.pod for entry in found.ready]
+        if sharing is None or not pods or placement.hopeless or not sharing.governs(pods[0]):
+            return ""
+        return sharing.reason(pods, failure)
 
     def _start_anew(self, gang: Unit, found: PlaceableGang, turn: Turn) -> None:
         """A running gang has no room for lost members where the others are: after a while all of it may move."""

@@ -26,6 +26,7 @@ from moorage.engine.gate import refused
 from moorage.engine.queueanswers import order_lines
 from moorage.engine.repacking.advice import moves_for
 from moorage.engine.repacking.plans import PlannedMove
+from moorage.engine.roomanswers import in_vain_lines, never_line
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
@@ -59,6 +60,8 @@ class Opinion:
     """What would let a waiting pod fit, the smallest change first; empty if that was not asked for."""
     moves: tuple[PlannedMove, ...] = ()
     """Moves of other pods after which a waiting pod would fit, as repacking proves them; likewise."""
+    capacity: str = ""
+    """Why a gang, or a pod of a queue, could not start even if all nodes were empty; empty if it might."""
     queue: tuple[str, ...] = ()
     """What its queue and those above it have and may have, and what follows from that; empty if it has no queue."""
     topology: tuple[str, ...] = ()
@@ -116,7 +119,8 @@ def form_opinion(
     nominated = [each.nominated_node for each in written if each.nominated_node]
     evictions = [(each.pod, each.preemptor) for each in commands if isinstance(each, DeletePod)]
     victims = [f"{pod.namespace}/{pod.name}" for pod, by in evictions if by is not None and by.uid in unit]
-    helps = binding is None and stands_on is None and rewriter is not None
+    waits = binding is None and stands_on is None
+    helps = waits and rewriter is not None
     return Opinion(
         pod.namespace,
         pod.name,
@@ -128,9 +132,10 @@ def form_opinion(
         nodes=explained,
         stands_on=stands_on,
         side=engine.sides.side_of(pod),
-        queue=reasons if binding is None else (),
+        capacity=never_line(engine, pod, now_s) if waits else "",
+        queue=(*reasons, *(in_vain_lines(engine, pod, now_s) if waits and not evictions else ())) if waits else (),
         topology=_topology_lines(engine, pod, stands_on),
-        arriving=arriving_lines(engine, pod, now_s) if binding is None and stands_on is None else (),
+        arriving=arriving_lines(engine, pod, now_s) if waits else (),
         planned=gang is not None and gang in engine.gangs.plans,
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
         moves=moves_for(engine, pod, now_s) if helps else (),

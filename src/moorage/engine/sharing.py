@@ -14,6 +14,7 @@ from moorage.core.gangs import group_object, lasting, own_priority, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.queueledger import HOLDS, Membership, QueueTerms
+from moorage.core.queuereasons import beyond_share
 from moorage.core.queues import task_order
 from moorage.core.queuetree import Amounts, together
 from moorage.core.queueusage import UsageTerms
@@ -294,6 +295,17 @@ class Sharing:
             self.wanting[unit.uid] = unit
         plugin = self._plugin(unit.pod.template.scheduler_name)
         return failure if plugin is None else replace(failure, rejected_by=failure.rejected_by | {plugin.name})
+
+    def reason(self, pods: Sequence[Pod], failure: Failure) -> str:
+        """Why the queue of pods that were tried together gets no room for them, in front of what nodes say; empty if
+        its share is large enough, if room would not help, or if it is the plugin that refuses them, which says more.
+        """
+        plugin, leaf = self._plugin(pods[0].template.scheduler_name), self.member(pods[0]).leaf
+        refuses = plugin is not None and plugin.name in failure.rejected_by
+        if leaf is None or refuses or not failure.room_helps or failure.code is not Code.UNSCHEDULABLE:
+            return ""
+        found = beyond_share(self._ledger.tree, leaf, self.need(pods))
+        return f"{found}; " if found else ""
 
     def waiting(self) -> list[Unit]:
         """Units for which room has to be made."""

@@ -42,7 +42,7 @@ def holdable(cycles: Iterable[Cycle], runner_of: RunnerOf) -> list[Cycle]:
     for cycle in cycles:
         kind = kind_of(cycle.pod)
         if kind not in left:
-            rows = _rows(cycle.state, cycle.domain)
+            rows = rows_of(cycle.state, cycle.domain)
             left[kind] = sum(_kind(runner_of(cycle), cycle, rows, 1).fits.tolist()) if len(rows) else 0
         if left[kind] > 0:
             left[kind] -= 1
@@ -58,7 +58,7 @@ def outlasts(cycles: Sequence[Cycle], least: int, runner_of: RunnerOf, stays: Ca
     """
     if not least or len(cycles) < least:
         return not least
-    state, rows = cycles[0].state, _rows(cycles[0].state, cycles[0].domain)
+    state, rows = cycles[0].state, rows_of(cycles[0].state, cycles[0].domain)
     kinds = _kinds(cycles, rows, runner_of) if len(rows) else []
     if sum(min(kind.members, sum(kind.fits.tolist())) for kind in kinds) < least:
         return False
@@ -129,7 +129,8 @@ def _counting(runner: Runner) -> list[SlackFilter]:
     return [plugin for plugin in runner.plugins.filter if isinstance(plugin, SlackFilter)]
 
 
-def _rows(state: ClusterState, domain: frozenset[str] | None) -> Rows:
+def rows_of(state: ClusterState, domain: frozenset[str] | None) -> Rows:
+    """The rows of a domain, by the names of its nodes; None stands for all."""
     if domain is None:
         return state.rows()
     return np.array(sorted(row for name in domain if (row := state.row_of(name)) is not None), dtype=np.intp)

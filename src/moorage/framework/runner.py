@@ -75,6 +75,13 @@ class Judgement:
         found = ((each.plugin, each.rejections.failure) for each in self.verdicts if each.rejections.failure)
         return next((f'running "{plugin}" filter plugin: {failure}' for plugin, failure in found), "")
 
+    @property
+    def resolvable(self) -> bool:
+        """Whether removing pods could help on any row; what PreFilter refuses on all of them or on none."""
+        if self.refusal is not None:
+            return self.refusal.resolvable
+        return any(not verdict.rejections.unresolvable_mask().all() for verdict in self.verdicts)
+
     def unresolvable_rows(self) -> set[int]:
         """Rows on which removing pods cannot help."""
         found = set(map(int, self.excluded))

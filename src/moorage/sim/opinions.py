@@ -14,6 +14,7 @@ from moorage.engine.opinion import Opinion, arriving_lines, form_opinion, placed
 from moorage.engine.queueanswers import order_lines
 from moorage.engine.repacking.advice import moves_for
 from moorage.engine.repacking.plans import PlannedMove
+from moorage.engine.roomanswers import in_vain_lines, never_line
 from moorage.sim.costs import input_prices
 from moorage.sim.explanations import node_explanation
 from moorage.sim.feed import Feed
@@ -73,7 +74,8 @@ def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Map
             placed = _placed(story, outcome)
             queue, moves = _queue(story, outcome, known.get(key)), _moves(story, outcome)
             told = replace(_opinion(story, outcome), queue=queue, topology=placed, planned=bool(placed), moves=moves)
-            return replace(told, arriving=_arriving(story, outcome, known.get(key)))
+            pod = known.get(key)
+            return replace(told, capacity=_capacity(story, outcome, pod), arriving=_arriving(story, outcome, pod))
     raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
 
 
@@ -81,7 +83,14 @@ def _queue(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tupl
     if story.node is not None or outcome.world is None or pod is None:
         return ()
     world = outcome.world
-    return *queue_reasons(world.state, pod, world.cluster.now_s), *order_lines(world.engine, pod)
+    told = *queue_reasons(world.state, pod, world.cluster.now_s), *order_lines(world.engine, pod)
+    return *told, *in_vain_lines(world.engine, pod, world.cluster.now_s)
+
+
+def _capacity(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> str:
+    if story.node is not None or outcome.world is None or pod is None:
+        return ""
+    return never_line(outcome.world.engine, pod, outcome.world.cluster.now_s)
 
 
 def _moves(story: PodStory, outcome: SimulationOutcome) -> tuple[PlannedMove, ...]:

@@ -83,12 +83,15 @@ def _free_names(state: ClusterState, like: str) -> Iterator[str]:
             yield name
 
 
-def fewest(enough: Callable[[int], Found | None], most: int = MOST_NODES) -> Found | None:
-    """The answer for the smallest number that is enough: doubled until one is, then narrowed down."""
-    low, count = 0, 1
-    found = enough(count)
+def fewest(enough: Callable[[int], Found | None], most: int = MOST_NODES, above: int = 0) -> Found | None:
+    """The answer for the smallest number that is enough: doubled until one is, then narrowed down.
+
+    `above` is a number that is known not to be.
+    """
+    low, count = above, above + 1
+    found = enough(count) if count <= most else None
     while found is None and count < most:
-        low, count = count, count * 2
+        low, count = count, min(count * 2, most)
         found = enough(count)
     high = count
     while found is not None and high - low > 1:

@@ -14,6 +14,7 @@ from moorage.core.queueorder import within
 from moorage.core.reclaiming import may_reclaim
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
+from moorage.engine.roomanswers import wanted
 from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order, enough_free
 from moorage.engine.settling import make_room
@@ -117,11 +118,17 @@ class Rivals:
         return sharing
 
     def before(self, leaf: str) -> list[Pod]:
-        """The pods of the queue of the one in question that come first and have no node."""
+        """The pods of the queue of the one in question that come first, have no node, and could ever have one."""
         key, member = self._sharing.pod_key, self._state.queues.member
         own = key(self.pods[0], 0)
         found = (each for each in self.pods if member(each.template).queue == leaf)
-        return [each for each in found if key(each, 0) < own and self._state.record(each.uid) is None]
+        first = [each for each in found if key(each, 0) < own and self._state.record(each.uid) is None]
+        possible: dict[object, bool] = {}
+        for each in first:
+            unit = self._engine.gangs.unit_of(each) or kind_of(each)
+            if unit not in possible:
+                possible[unit] = not wanted(self._engine, each, self._now_s).obstacle()
+        return [each for each in first if possible[self._engine.gangs.unit_of(each) or kind_of(each)]]
 
     # --- turns ---
 

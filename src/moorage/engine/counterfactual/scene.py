@@ -63,6 +63,8 @@ class Fit:
     node: str
     evicted: tuple[str, ...] = ()
     """Less important pods that would make room, as `namespace/name`."""
+    alone: int = 0
+    """So many new nodes would do for a gang if nobody else waited; 0 if as many as there are."""
 
 
 class Scene:

@@ -70,6 +70,8 @@ _MOST_EVICTIONS = 12
 _MOST_LEFT_OUT = 24
 """So many trials find out what can be left out of combinations; no candidate loses its own trial to them."""
 _MOST_DESCENTS = 3
+_NEAR = 4
+"""So many more nodes than seemed enough are tried one by one."""
 _FEW_AHEAD = 64
 """With more pods ahead no value is searched for step by step: each step decides on all of them."""
 _DEAR = 6.0
@@ -429,13 +431,18 @@ class _Search:
         self._scene.evicts = bool(fit.evicted) and not self._scene.reclaims
         proven = self._scene.trial(fit.edits, proof=True)
         likes = [edit.like for edit in fit.edits if isinstance(edit, AddNode)]
-        if proven is None and len(likes) == 1:
+        if proven is None and len({*likes}) == 1:
             others = tuple(edit for edit in fit.edits if not isinstance(edit, AddNode))
 
             def enough(count: int) -> Fit | None:
                 return self._scene.trial((*others, *more_nodes(self._scene.state, likes[0], count)), proof=True)
 
-            proven = fewest(enough)
+            # One by one at first: with many more, others may start that come first and take them all.
+            near = map(enough, range(len(likes) + 1, len(likes) + 1 + _NEAR))
+            proven = next((each for each in near if each is not None), None)
+            proven = proven or fewest(enough, above=len(likes) + _NEAR)
+            if proven is not None and self._scene.unit is not None:
+                proven = replace(proven, alone=len(likes))
         if proven is None:
             proven = self._lowered_further(fit)
         self._scene.evicts = self._scene.reclaims = False

@@ -61,7 +61,13 @@ def sentence(state: ClusterState, pod: Pod, fit: Fit) -> str:
         where += _domain(state, pod, like.get(fit.node, fit.node))
     where += room_made(fit.evicted)
     todo = describe(pod, fit.edits)
-    return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}{_template(fit)}; it then fits {where}."
+    todo = f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}{_template(fit)}{_more(fit)}"
+    return f"{todo}; it then fits {where}."
+
+
+def _more(fit: Fit) -> str:
+    """Why there are more new nodes than the gang needs by itself."""
+    return f" ({fit.alone} would do for it alone, but others that wait need room, too)" if fit.alone else ""
 
 
 def _domain(state: ClusterState, pod: Pod, node: str) -> str:
