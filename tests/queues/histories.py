@@ -46,7 +46,9 @@ def profiles() -> Sequence[Profile]:
     time after which it would be evicted.
     """
     score = PluginSet(enabled=(EnabledPlugin("ByName"),), disabled=("*",))
-    arguments = {"FairShare": FairShareArgs(stale_gang_seconds=-1.0)}
+    arguments = {
+        "FairShare": FairShareArgs(stale_gang_seconds=-1.0, min_runtime_seconds=0.0, wait_for_ends_seconds=0.0)
+    }
     written = ProfileConfiguration(points={Point.SCORE: score}, args=arguments)
     return build_profiles(Configuration(profiles=(written,)), Registry([*BUILTIN, ByName]))
 

@@ -43,6 +43,8 @@ def random_profiles(draw: random.Random) -> Sequence[Profile]:
         usage_factor=draw.choice([0.0, 0.0, 2.0]),
         usage_half_life_seconds=draw.choice([0.0, 60.0]),
         usage_window_seconds=600.0,
+        min_runtime_seconds=draw.choice([0.0, 0.0, 5.0]),
+        wait_for_ends_seconds=draw.choice([0.0, 10.0]),
     )
     written = ProfileConfiguration(args={"FairShare": arguments})
     return build_profiles(Configuration(profiles=(written,)), Registry(BUILTIN))

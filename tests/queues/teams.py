@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from moorage.core.commands import Bind, Command, DeletePod
 from moorage.core.echo import Echo
@@ -15,10 +16,11 @@ from moorage.core.pods import Pod, as_pending
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE, QUEUE_LABEL, Queue, ResourceShare
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
-from moorage.framework.configuration import Configuration
+from moorage.framework.configuration import Configuration, ProfileConfiguration
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
+from moorage.plugins.fair_share import FairShare, FairShareArgs
 from moorage.testing import make_node, make_pod
 
 GPU = "nvidia.com/gpu"
@@ -38,11 +40,18 @@ def team_pod(name: str, queue: str, gpus: int = 1, *, preemptible: bool = True, 
     return make_pod(name, **given)  # type: ignore[arg-type]
 
 
+def hasty(**terms: Any) -> Sequence[Profile]:
+    """The default profile, for which others are evicted at once; `terms` are more arguments of FairShare."""
+    args = FairShareArgs(**{"min_runtime_seconds": 0.0, "wait_for_ends_seconds": 0.0, **terms})
+    written = ProfileConfiguration(args={FairShare.name: args})
+    return build_profiles(Configuration(profiles=(written,)), Registry(BUILTIN))
+
+
 class Teams:
     """The engine, and a cluster in which its commands succeed."""
 
     def __init__(self, *queues: Queue, nodes: tuple[int, ...] = (4,), profiles: Sequence[Profile] = ()) -> None:
-        self.engine = Engine(profiles or build_profiles(Configuration(), Registry(BUILTIN)))
+        self.engine = Engine(profiles or hasty())
         self.echo = Echo()
         self.now = 0.0
         self.stop: Stop | None = None

@@ -12,12 +12,8 @@ from moorage.core.objects import PodDisruptionBudget
 from moorage.core.pods import RUNNING, Pod
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE_LABEL
 from moorage.core.selectors import selector_from_labels
-from moorage.framework.configuration import Configuration, ProfileConfiguration
-from moorage.framework.profiles import Profile, build_profiles
-from moorage.framework.registry import Registry
-from moorage.plugins.builtin import BUILTIN
-from moorage.plugins.fair_share import FairShare, FairShareArgs
-from tests.queues.teams import Teams, make_queue, team_pod
+from moorage.framework.profiles import Profile
+from tests.queues.teams import Teams, hasty, make_queue, team_pod
 from tests.queues.test_reclaiming_gangs import gang
 
 GUARDED = {QUEUE_LABEL: "b", PREEMPTIBLE_LABEL: "true", "app": "guarded"}
@@ -25,8 +21,7 @@ GUARDED = {QUEUE_LABEL: "b", PREEMPTIBLE_LABEL: "true", "app": "guarded"}
 
 def strict() -> Sequence[Profile]:
     """The default profile, with which no budget may be violated."""
-    written = ProfileConfiguration(args={FairShare.name: FairShareArgs(pdb_policy="Strict")})
-    return build_profiles(Configuration(profiles=(written,)), Registry(BUILTIN))
+    return hasty(pdb_policy="Strict")
 
 
 def lent(guarded: int, plain: int, allowed: int, profiles: Sequence[Profile] = (), quota: int = 2) -> Teams:

@@ -101,12 +101,12 @@ def test_the_queue_is_named_first_where_its_share_is_what_a_pod_waits_for(object
 
 
 def test_the_condition_and_the_event_say_the_same() -> None:
-    """Of every member of a gang."""
+    """Every member of a gang has the condition, and the one that stands for them the event."""
     world = World([*LENT, *gang("a", 2), member("other", "b", 1500, second=9)])
     commands, _ = world.engine.handle([], 1.0)
     ours = [each for each in commands if getattr(getattr(each, "pod", None), "name", "").startswith("stuck")]
     told = [each.condition.message for each in ours if isinstance(each, PatchPodStatus) and each.condition]
     events = [each.note for each in commands if isinstance(each, RecordEvent) and each.pod.name.startswith("stuck")]
-    assert told == events
+    assert told[:1] == events
     assert {text.partition(";")[0] for text in told} == {"queue a has 3 of its fair share of 2 cpu"}
     assert len(told) == 2

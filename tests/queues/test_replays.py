@@ -110,9 +110,9 @@ def test_a_replay_passes_by_an_image_as_the_scheduler_did(tmp_path: Path, monkey
     engine = RecordedEngine(tmp_path, SHARING)
     monkeypatch.setattr(teams, "Engine", lambda _: engine)
     Teams(make_queue("a"), make_queue("b", 2), nodes=(2,))
-    engine.handle([PodSeen(team_pod("a1", "a")), PodSeen(team_pod("a2", "a", created_s=1.0))], 0.0)
+    engine.handle([PodSeen(team_pod("a1", "a")), PodSeen(team_pod("a2", "a", created_s=1.0))], -10.0)
     bound = replace(team_pod("a1", "a"), node="n0")
-    engine.handle([BindDone(bound.uid, BindOutcome.BOUND, "n0"), PodSeen(bound)], 0.1)
+    engine.handle([BindDone(bound.uid, BindOutcome.BOUND, "n0"), PodSeen(bound)], -9.9)
     engine.handle([PodSeen(team_pod("b1", "b", created_s=2.0))], 1.0)
     engine.journal._next_segment(1.5)
     evictions = [any(isinstance(each, DeletePod) for each in engine.handle([], at_s)[0]) for at_s in (1.6, 2.1, 2.7)]

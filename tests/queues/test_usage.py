@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.configuration import Configuration, ProfileConfiguration
-from moorage.framework.profiles import Profile, build_profiles
-from moorage.framework.registry import Registry
-from moorage.plugins.builtin import BUILTIN
-from moorage.plugins.fair_share import FairShare, FairShareArgs
-from tests.queues.teams import GPU, Teams, make_queue, team_pod
+from moorage.framework.profiles import Profile
+from tests.queues.teams import GPU, Teams, hasty, make_queue, team_pod
 
 WINDOW_S = 4800.0
 
 
 def profiles(factor: float) -> Sequence[Profile]:
-    args = FairShareArgs(usage_factor=factor, usage_window_seconds=WINDOW_S)
-    written = ProfileConfiguration(args={FairShare.name: args})
-    return build_profiles(Configuration(profiles=(written,)), Registry(BUILTIN))
+    return hasty(usage_factor=factor, usage_window_seconds=WINDOW_S)
 
 
 def an_hour_alone(factor: float) -> Teams:

@@ -139,7 +139,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_beyond": dict[str, int],
     },
     Evictor: {"_notes": dict[str, RecordEvent]},
-    Turnover: {"ends": deque[tuple[float, Requests]]},
+    Turnover: {"ends": deque[tuple[float, Requests]], "placed_s": dict[str, float]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
     Words: {"due": dict[str, Word], "_budget": float, "_counted_s": float},

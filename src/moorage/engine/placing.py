@@ -130,6 +130,8 @@ class Placing:
         binding.entry.move(BOUND, turn.now, binding.node)
         if self._context.sides.on:
             self._context.sides.placed(binding.entry, turn.now)
+        if self._context.queue.shared is not None:
+            self._context.turnover.placed(uid, turn.now)
         self._context.queue.remove(uid, turn.now)
         for plugin in binding.late.post_bind:
             self._context.faults.ask(plugin, plugin.post_bind, binding.cycle, binding.row)

@@ -12,7 +12,6 @@ from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.queueorder import Precedence, victim_precedence
-from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.values import dataclass
@@ -132,18 +131,16 @@ class VictimPool:
         return standing_job(self._sharing, job, job.records)
 
     def ripe(
-        self, jobs: Sequence[StandingJob], said_s: float | None, usual_s: float, now: float
+        self, jobs: Sequence[StandingJob], since_s: Callable[[PodRecord], float], least_s: float, now: float
     ) -> tuple[Sequence[StandingJob], float]:
-        """Jobs that have run for as long as is said, else as usual, and of the others what they have above their
-        minimum; and when the first of the others will have, which is never if there are none. It is not said of pods
-        whose start is unknown that they have just started, unless something is said.
+        """Jobs that have run for so long, and of the others what they have above their minimum; and when the first of
+        the others will have, which is never if there are none. `since_s` says since when a pod has run.
         """
-        least_s, unknown_s = (usual_s, -inf) if said_s is None else (said_s, now)
         if not least_s:
             return jobs, inf
         found, first_s = list[StandingJob](), inf
         for each in jobs:
-            ripe_s = least_s + min(running_since_s(record.pod, unknown_s) for record in each.job.records)
+            ripe_s = least_s + min(map(since_s, each.job.records))
             if ripe_s <= now:
                 found.append(each)
                 continue

@@ -17,6 +17,7 @@ from math import inf
 from moorage.core.arrays import Rows
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import shortage, within
+from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
@@ -101,7 +102,7 @@ class RoomRound:
         self._ledger = context.state.queues
         self._sharing = sharing
         self._now = now
-        self._min_runtime_s = sharing.min_runtime_s
+        self._min_runtime_s = context.turnover.least_s(sharing.min_runtime_s, now)
         self._trial = Trial(context, now)
         self._placing = RoomPlacing(context.state, self._trial)
         self._budgets = VictimBudgets(context.state)
@@ -356,9 +357,18 @@ class RoomRound:
         ones only what they have above their minimum.
         """
         said_s = next((each for each in periods if each is not None), None)
-        found, ripe_s = self._victims().ripe(jobs, said_s, self._min_runtime_s, self._now)
+        since_s = self._placed_s if said_s is None else self._runs_since_s
+        found, ripe_s = self._victims().ripe(
+            jobs, since_s, self._min_runtime_s if said_s is None else said_s, self._now
+        )
         self.ripe_s = min(self.ripe_s, ripe_s)
         return found
+
+    def _placed_s(self, record: PodRecord) -> float:
+        return self._context.turnover.placed_s.get(record.pod.uid, -inf)
+
+    def _runs_since_s(self, record: PodRecord) -> float:
+        return running_since_s(record.pod, self._now)
 
     # --- the search ---
 

@@ -1,4 +1,7 @@
-"""How fast pods end by themselves: what is about to become free anyway need not be taken from anybody."""
+"""How fast pods come and end by themselves: what is about to become free anyway need not be taken from anybody.
+
+Both are what this process has observed: one that has just begun to lead knows of no pod that it has come lately.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,22 @@ class Turnover:
     def __init__(self) -> None:
         self.ends: deque[tuple[float, Requests]] = deque(maxlen=_MOST)
         """When each ended, the oldest first."""
+        self.placed_s: dict[str, float] = {}
+        """When pods were placed lately, by uid, the oldest first."""
 
     def ended(self, pod: Pod, now: float) -> None:
         """A pod on a node ran to its end."""
         self.ends.append((now, pod.requests))
+
+    def placed(self, uid: str, now: float) -> None:
+        """A pod was bound to its node."""
+        self.placed_s[uid] = now
+
+    def least_s(self, period_s: float, now: float) -> float:
+        """This period, or 0 if no pod was placed within it; earlier ones are forgotten."""
+        while self.placed_s and (first := next(iter(self.placed_s.items())))[1] <= now - period_s:
+            del self.placed_s[first[0]]
+        return period_s if self.placed_s else 0.0
 
     def expected_s(self, pods: Iterable[Pod], now: float) -> float:
         """How long it takes until as many pods have ended that are at least as large as each of these."""

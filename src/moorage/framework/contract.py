@@ -357,7 +357,7 @@ class SharingTerms(Protocol):
 
     @property
     def min_runtime_seconds(self) -> float:
-        """A pod is not evicted before it has run for this long, where its queues say nothing about it."""
+        """A pod that was placed stays for this long at least, where its queues say nothing about it."""
 
     @property
     def usage_factor(self) -> float:

@@ -54,7 +54,8 @@ class FairShareArgs(PluginArgs):
     """Nobody is evicted for a unit for which pods that end by themselves make room within this time, at the rate of the
     last ten seconds; 0: others are evicted at once."""
     min_runtime_seconds: Annotated[float, Field(ge=0, le=86_400)] = 5.0
-    """A pod is not evicted before it has run for this long, where its queues say nothing about it."""
+    """A pod that the scheduler has placed stays for this long at least, where its queues say nothing about it. This of
+    the first profile counts for all."""
     usage_factor: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """How much what a queue used lately lowers its part of what the quotas leave; 0: not at all. This and the next two
     of the first profile count for all, as they share one tree of queues."""
