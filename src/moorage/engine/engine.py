@@ -214,6 +214,9 @@ class Engine:
             made = unit is None and queue.shared is not None and not made and self._rooms.make(turn)
             if made:  # once: room that no unit is tried in is not made again
                 continue
+            if unit is None and context.changes:  # promises ended
+                self._tell_waiting(turn)
+                unit = queue.pop(now) if asking is None else asking.pop(now)
             if unit is None and not decided and not self.bindings.posted:
                 unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if unit is None:
@@ -268,6 +271,11 @@ class Engine:
     def room_for(self, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
         """The node that its queue would get for a waiting pod, and the pods that would leave; None if it gets none."""
         return self._rooms.room_for(self.queue.find(pod.uid), pod, now)
+
+    @property
+    def room_rounds(self) -> int:
+        """How many rounds of making room for units of queues there were."""
+        return self._rooms.rounds
 
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""

@@ -13,6 +13,7 @@ from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import reclaim_reason
 from moorage.core.queueusage import UsageRecord, UsageTerms
 from moorage.engine.bindingcycles import BindingCycle
+from moorage.engine.brokenpromises import BrokenPromises
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.lifecycle import BACKOFF, BINDING, READY
@@ -66,6 +67,11 @@ class MakingRoom:
         """Since when a round has waited for binds; None if none does."""
         self._evicted_s: list[float] = []
         """When pods were evicted within the last minute."""
+        self._broken = BrokenPromises(context.state)
+        self._written: set[str] = set()
+        """Waiting pods whose promise was written, and not withdrawn since; the watch may not have shown it yet."""
+        self.rounds = 0
+        """How many rounds were made so far."""
         self.stale = StaleGangs(context)
         self.usage = UsageRecord()
         """What queues used lately."""
@@ -110,8 +116,10 @@ class MakingRoom:
         """Count again what waits and is expected, after an image was read; the next round starts afresh in both."""
         self._share()
         self._seen, self.unfinished, self._waits_s = (), False, None
+        self._broken.clear()
         self._count_usage()
         queues, nominations = self._state.queues, self._state.nominations
+        self._written = {pod.uid for pod in nominations.pods()}
         for pod in nominations.pods() if queues.active else ():
             queues.promise(pod)
         for evicted in self.expected.values():
@@ -126,12 +134,18 @@ class MakingRoom:
         if waiting and not self.unfinished and self._awaits_binds(waiting[0], turn.now):
             return False
         withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)]
-        units = [unit for unit in waiting if not self._promised(unit.members)]
-        again = self._make(units, turn)
+        self._broken.keep(unit.uid for unit in waiting)
+        again = self._make(self._claiming(waiting), turn)
         for pod in withdrawn:
-            if self._state.nominations.node_of(pod.uid) is None:
+            if self._state.nominations.node_of(pod.uid) is None and (pod.nominated_node or pod.uid in self._written):
+                self._written.discard(pod.uid)
                 turn.commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
+        self._written &= {uid for unit in waiting for uid in unit.members} if self._written else set()
         return again
+
+    def _claiming(self, waiting: Iterable[Unit]) -> list[Unit]:
+        """The units that a round is about: they are promised nothing, and no promise to them failed."""
+        return [unit for unit in waiting if not self._promised(unit.members) and not self._broken.bars(unit)]
 
     def room_for(self, unit: Unit | None, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
         """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
@@ -157,6 +171,7 @@ class MakingRoom:
         if not same:
             self._memory.clear()
         self._waits_s = None
+        self.rounds += 1
         room, orders = make_room(self._context, self._sharing, turn.now, self._memory, units)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
         self._spared = room.spared
@@ -171,7 +186,7 @@ class MakingRoom:
         self._sharing.renew()
         if self._again_s < inf:
             self._context.set_alarm(self._again_s, units[0])
-        self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
+        self._seen = self._world(self._claiming(self._sharing.waiting()))
         return any(not order.victims and self._context.queue.soon(order.unit) for order in orders)
 
     def _awaits_binds(self, first: Unit, now: float) -> bool:
@@ -230,8 +245,10 @@ class MakingRoom:
             return []
         node_of = self._state.nominations.node_of
         pods = [entry.pod for entry in unit.members.values() if node_of(entry.pod.uid) is not None]
+        nodes = {pod.uid: node for pod in pods if (node := node_of(pod.uid)) is not None}
         for pod in pods:
             self._context.end_nomination(pod.uid)
+        self._broken.note(unit, nodes)
         return pods
 
     def _held_back(self, order: Order, now: float) -> bool:
@@ -258,10 +275,19 @@ class MakingRoom:
             node = order.nodes.get(entry.pod.uid)
             if node is not None:
                 state.nominations.set(entry.pod, node)
-                if entry.pod.nominated_node != node:
-                    turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
+        self._write(order, turn, awaited=self._awaits(unit))
         if not order.victims:
             context.queue.wake(unit, turn.now)
+
+    def _write(self, order: Order, turn: Turn, *, awaited: bool) -> None:
+        """Tell others, and the next leader, for whom the nodes are. If nothing has to leave them, the unit is tried at
+        once, and nobody has to know.
+        """
+        for entry in order.unit.members.values():
+            node, said = order.nodes.get(entry.pod.uid), entry.pod.nominated_node
+            if node not in (None, said) and (awaited or said):
+                self._written.add(entry.pod.uid)
+                turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
 
     def _rule(self, taker: Pod, victim: Pod) -> str:
         """The rule by which a pod of another queue has to go, as the end of a sentence; empty inside a queue."""
