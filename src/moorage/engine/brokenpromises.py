@@ -51,6 +51,9 @@ class BrokenPromises:
         self._state = state
         self._failures: dict[str, _Failure] = {}
 
+    def __len__(self) -> int:
+        return len(self._failures)
+
     def clear(self) -> None:
         """Everything may be different now."""
         self._failures.clear()

@@ -545,6 +545,9 @@ class Engine:
         return found
 
     def _helps(self, name: str, unit: Unit, change: Change) -> bool:
+        sharing = self._context.sharing if self.queue.shared is not None else None
+        if sharing is not None and sharing.governs(unit.pod) and not sharing.worth_trying(unit, change):
+            return False
         return helps_unit(name, unit, change, self._context.runner_of, self.faults)
 
     def _queue_key(self, unit: Unit) -> tuple[Any, ...]:

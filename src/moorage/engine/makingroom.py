@@ -133,7 +133,8 @@ class MakingRoom:
         waiting = self._sharing.waiting()
         if waiting and not self.unfinished and self._awaits_binds(waiting[0], turn.now):
             return False
-        withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)]
+        promised = self._state.nominations.count > 0
+        withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)] if promised else []
         self._broken.keep(unit.uid for unit in waiting)
         again = self._make(self._claiming(waiting), turn)
         for pod in withdrawn:
@@ -145,7 +146,10 @@ class MakingRoom:
 
     def _claiming(self, waiting: Iterable[Unit]) -> list[Unit]:
         """The units that a round is about: they are promised nothing, and no promise to them failed."""
-        return [unit for unit in waiting if not self._promised(unit.members) and not self._broken.bars(unit)]
+        promised, bars = self._promised, self._broken.bars
+        if not self._state.nominations.count and not self._broken:
+            return list(waiting)
+        return [unit for unit in waiting if not promised(unit.members) and not bars(unit)]
 
     def room_for(self, unit: Unit | None, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
         """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
@@ -218,6 +222,8 @@ class MakingRoom:
         return *places, len(state.evictions.ordered), pods
 
     def _promised(self, uids: Iterable[str]) -> bool:
+        if not self._state.nominations.count:
+            return False
         node_of = self._state.nominations.node_of
         return any(node_of(uid) is not None for uid in uids)
 

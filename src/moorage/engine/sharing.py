@@ -17,11 +17,14 @@ from moorage.core.queueledger import HOLDS, Membership, QueueTerms
 from moorage.core.queues import task_order
 from moorage.core.queuetree import Amounts, together
 from moorage.core.queueusage import UsageTerms
+from moorage.engine.askedamounts import AskedAmounts
 from moorage.engine.context import EngineContext
 from moorage.engine.failures import Failure
 from moorage.engine.lifecycle import ACTIVE, BACKOFF, UNSCHEDULABLE
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.unittree import Item, UnitTree
+from moorage.engine.waking import Waking
+from moorage.framework.changes import Change
 from moorage.framework.contract import QueueSortPlugin, SharesQueues, SharingTerms
 from moorage.framework.status import Code
 
@@ -49,6 +52,8 @@ class Sharing:
         self._builds = -1
         self.waits, self.leaves = self._ledger.wait, self._ledger.unwait
         """A pod waits, or was changed while it does; it waits no more."""
+        self.asked = AskedAmounts(context)
+        self._waking = Waking(context, self.asked)
         self.wanting: dict[str, Unit] = {}
         """Units that found no node, and for which room has to be made."""
 
@@ -266,6 +271,11 @@ class Sharing:
         return together(found)
 
     # --- units without a node ---
+
+    def worth_trying(self, unit: Unit, change: Change) -> bool:
+        """Whether a change can help a unit to find a node at all."""
+        plugin = self._plugin(unit.pod.template.scheduler_name) if unit.uid in self.wanting else None
+        return plugin is None or self._waking.worth_trying(unit, change, self.wanting.values(), plugin.name)
 
     def wants_room(self, unit: Unit, failure: Failure) -> Failure:
         """A unit found no node; returns the failure, which changes of queues can help against, too."""
