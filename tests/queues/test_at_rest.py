@@ -86,7 +86,8 @@ def test_one_change_costs_few_rounds_and_writes(ask: str) -> None:
     teams.see(*members(2, 4))
     pods = [team_pod("b1", "b", node="n1"), make_pod("x", cpu="1", node="n0", scheduler_name="moorage")]
     quota = replace(make_queue("a", 4), created_s=1.0)
-    for change in (*pods, _node(1, 3), ObjectSeen("Queue", "a", quota), *pods):
+    changes: list[Pod | NodeSeen | ObjectSeen] = [*pods, _node(1, 3), ObjectSeen("Queue", "a", quota), *pods]
+    for change in changes:
         before = rounds(teams)
         writes(teams)
         if isinstance(change, NodeSeen | ObjectSeen):

@@ -4,13 +4,13 @@ A search for victims tries one set after another, each with all filters. Before 
 there can be no solution, in microseconds: no node would have enough for them with everything gone that may go, or their
 queue may take nothing. Wherever amounts do not decide, the answer is that it may be possible.
 
-What may go is overestimated: pods that are too young, on their way to nodes or protected by budgets count. So a claimant
-that nothing can be done for stays so when only time passes.
+What may go is overestimated: pods that are too young, on their way to nodes or protected by budgets count. So where
+nothing can be done, nothing can when only time passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -25,7 +25,9 @@ from moorage.core.values import dataclass
 from moorage.engine.askedamounts import Asked
 from moorage.engine.roomparts import Claimant
 from moorage.engine.sharing import Sharing
-from moorage.engine.units import Unit
+
+Way = Callable[[Claimant, Sequence[Asked] | None], bool]
+"""Whether a way could help a claimant, whose pods ask for these amounts; None if that is not known."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,44 +73,6 @@ class _Offer:
         return 1 << 40 if times is None else sum(times.tolist())
 
 
-class Modest:
-    """Units without a gang of one leaf and one priority, of which each asks for no less than the least of all."""
-
-    def __init__(self, leaf: QueueNode, priority: int, *, preemptible: bool) -> None:
-        self.units: list[Unit] = []
-        self._leaf, self._priority, self._preemptible = leaf, priority, preemptible
-        self._needs: dict[Amounts, None] = {}
-        self._asked: dict[Asked, None] = {}
-
-    def add(self, unit: Unit, need: Amounts, asked: Asked | None) -> None:
-        """One more; either all or none ask for amounts that are known."""
-        self.units.append(unit)
-        self._needs[need] = None
-        if asked is not None:
-            self._asked[asked] = None
-
-    def least(self) -> Claimant:
-        """What can be done for none of them if nothing can be done for this."""
-        return Claimant(self.units[0], self._leaf, [], _least(self._needs), self._preemptible, self._priority)
-
-    @property
-    def asks(self) -> list[Asked] | None:
-        """What this asks of a node; None if that is not known."""
-        return [_least(self._asked)] if self._asked else None
-
-
-def _least(amounts: Iterable[Amounts]) -> Amounts:
-    """The least of each; nothing of what some do not ask for."""
-    found: dict[int, int] | None = None
-    for each in amounts:
-        if found is None:
-            found = dict(each)
-            continue
-        asked = dict(each)
-        found = {index: min(amount, asked[index]) for index, amount in found.items() if index in asked}
-    return tuple(sorted((found or {}).items()))
-
-
 class RoomOffers:
     """The offers of one state; whoever keeps it makes another one when that has changed."""
 
@@ -125,6 +89,11 @@ class RoomOffers:
         self._groups = self._find_groups(rows)
         self._offers: dict[object, _Offer] = {}
         self._takers: dict[tuple[QueueNode, tuple[bool, ...]], frozenset[QueueNode]] = {}
+        self.ways: dict[str, Way] = {
+            "_promise": self.promise, "_consolidate": self.consolidate,
+            "_reclaim": self.reclaim, "_preempt": self.preempt,
+        }  # fmt: skip
+        """The ways of a round by the names that they have there."""
         self._lowest: dict[QueueNode, int] = {}
         for group in self._groups:
             self._lowest[group.leaf] = min(self._lowest.get(group.leaf, group.priority), group.priority)
@@ -155,7 +124,7 @@ class RoomOffers:
 
     def helps(self, claimant: Claimant, asked: Sequence[Asked] | None) -> bool:
         """Whether any way could help."""
-        return any(getattr(self, way)(claimant, asked) for way in ("promise", "consolidate", "reclaim", "preempt"))
+        return any(way(claimant, asked) for way in self.ways.values())
 
     def promise(self, claimant: Claimant, asked: Sequence[Asked] | None) -> bool:
         """Whether there may be room as it is."""

@@ -20,7 +20,6 @@ from moorage.core.queueorder import shortage, within
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
-from moorage.engine.askedamounts import Asked
 from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
 from moorage.engine.departures import RoundDepartures
@@ -28,7 +27,6 @@ from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
 from moorage.engine.refusals import Kind, Refusals, kind_of_claimant
 from moorage.engine.roommemory import RoomMemory
-from moorage.engine.roomoffers import Modest, RoomOffers
 from moorage.engine.roomparts import (
     Allowed,
     Claimant,
@@ -43,6 +41,7 @@ from moorage.engine.roomparts import (
     nothing,
 )
 from moorage.engine.roomplacing import RoomPlacing
+from moorage.engine.roomprospects import RoomProspects
 from moorage.engine.sharedjobs import (
     RunningJob,
     StandingJob,
@@ -84,10 +83,9 @@ class RoomRound:
         memory: RoomMemory,
         refusals: Refusals,
     ) -> None:
-        self._refusals = refusals
+        self._refusals, self._memory = refusals, memory
         self.undone = False
         """Whether the next round would take back what this one gives; then the refusals say so."""
-        self._memory = memory
         self._hopeless = memory.hopeless
         """What has been tried in vain, and for whom, in the state that the round starts with; grows with the round."""
         self.vain: set[tuple[str, Kind]] = set()
@@ -104,7 +102,7 @@ class RoomRound:
         self._sharing = sharing
         self._now = now
         self._trial = Trial(context, now)
-        self._placing = RoomPlacing(context.state, self._trial)
+        self._placing, self._prospects = RoomPlacing(context.state, self._trial), RoomProspects(context.state, sharing)
         self._budgets = VictimBudgets(context.state)
         self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
@@ -122,16 +120,12 @@ class RoomRound:
         """The victims of the last try that was a solution."""
         self._pool: VictimPool | None = None
         """What may be taken, from the first search on."""
-        self._offers: RoomOffers | None = None
-        """What nodes could offer, if that is known of the state as it is now."""
-        self._in_vain = False
-        """Whether something was tried in vain since something last helped: it is worth finding that out."""
 
     def make(self, units: Iterable[Unit], looks: int) -> list[Order]:
         """What can be done for these units; so many looks at what the next round would do. The state is as before."""
         with self._state.statement():
             self._look_ahead()
-            if not self._could_help(units):
+            if not self._prospects.any(units, self._next):
                 return []
         units = self._memory.suited(units, self._sharing.next_pods, self._trial.could_fit)
         self._least += len(units) // _MOST_PER_TRY
@@ -142,58 +136,13 @@ class RoomRound:
                 looks -= 1
             return self._departures.orders(self._served, lambda pod: self._sharing.member(pod).leaf)
 
-    def _could_help(self, units: Iterable[Unit]) -> bool:
-        """Whether anything could be done for any of these units, as far as amounts go."""
-        offers, alike = RoomOffers(self._state, self._sharing), dict[object, Modest]()
-        for unit in units:
-            if unit.gang is not None:
-                if self._sharing.governs(unit.pod) and self._helps(offers, self._next(unit)):
-                    return True
-                continue
-            demand, asked = self._ledger.about(unit.pod).demand, self._sharing.asked.of(unit.pod)
-            if demand.leaf is None:
-                continue
-            priority = -int(self._sharing.unit_key(unit)[0])
-            key = demand.leaf, demand.preemptible, priority, asked is None
-            known = alike.get(key)
-            if known is None:
-                known = alike[key] = Modest(demand.leaf, priority, preemptible=demand.preemptible)
-            known.add(unit, demand.amounts, asked)
-        return any(
-            offers.helps(known.least(), known.asks)
-            and any(self._helps(offers, self._next(each)) for each in known.units)
-            for known in alike.values()
-        )
-
-    def _helps(self, offers: RoomOffers, claimant: Claimant) -> bool:
-        return bool(claimant.entries) and offers.helps(claimant, self._asked(claimant))
-
-    def _asked(self, claimant: Claimant) -> list[Asked] | None:
-        """What each of the pods asks of a node; None if amounts do not decide."""
-        found = [self._sharing.asked.of(entry.pod) for entry in claimant.entries]
-        known = [each for each in found if each]
-        return known if known and len(known) == len(found) else None
-
-    def _could(self, step: str, claimant: Claimant) -> bool:
-        """Whether a way could help, as far as amounts go."""
-        if self._offers is None:
-            if not self._in_vain:
-                return True
-            self._offers = RoomOffers(self._state, self._sharing)
-        could: bool = getattr(self._offers, step.removeprefix("_"))(claimant, self._asked(claimant))
-        return could
-
-    def _changed(self) -> None:
-        """The state is another one."""
-        self._offers, self._in_vain = None, False
-
     def _pass(self, waiting: list[Unit]) -> None:
-        self._changed()
+        self._prospects.changed()
         for step in (self._promise, self._consolidate, self._reclaim, self._preempt):
             waiting = self._serve(waiting, step)
         self._place_anew(waiting)
         self._departures.go_home()
-        self._changed()
+        self._prospects.changed()
 
     def _foresee(self, units: Sequence[Unit]) -> bool:
         """Play the next round. Units that lose their room in it get none; if some only move, they go there at once.
@@ -256,8 +205,8 @@ class RoomRound:
             what = step.__name__, kind_of_claimant(claimant)
             open_ = claimant.entries and what not in self._hopeless and not self._refused(claimant)
             if open_ and not (self._tries and self._ends() and self._is_over()):
-                if self._could(step.__name__, claimant) and step(claimant):
-                    self._changed()
+                if self._prospects.could(step.__name__, claimant) and step(claimant):
+                    self._prospects.changed()
                     self.vain = self.vain or {*self._hopeless, what}
                     self._hopeless.clear()
                     turns[unit.uid] += 1
@@ -267,7 +216,7 @@ class RoomRound:
                     elif more:  # others keep taking its room, and it theirs
                         left.append(unit)
                     continue
-                self._in_vain = True
+                self._prospects.failed()
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
             left.append(unit)

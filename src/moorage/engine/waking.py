@@ -1,7 +1,7 @@
-"""Which waiting pods of queues a pod that leaves could help: those that fit where it was, or into the limit it was under.
+"""Which waiting pods of queues a pod that leaves could help: those that fit where it was, or into a limit now.
 
-Every pod that waits for room would be tried whenever any pod leaves, and most in vain. What no attempt can find, a round
-of making room may; it looks at all of them anyway.
+Every pod that waits for room would be tried whenever any pod leaves, and most in vain. What no attempt can find, a
+round of making room may; it looks at all of them anyway.
 
 Queues are compared by the first unit that waits in each, even if that does not fit. So if one unit below a queue at the
 top is helped, all below it are tried; queues at the top do not depend on each other in that.
