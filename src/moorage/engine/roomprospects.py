@@ -30,17 +30,17 @@ class RoomProspects:
         """Something was tried in vain, so that it is worth finding out what nodes could offer."""
         self._in_vain = True
 
-    def any(self, units: Iterable[Unit], claimant_of: Callable[[Unit], Claimant]) -> bool:
-        """Whether anything could be done for any of these units."""
+    def hopeful(self, units: Iterable[Unit], claimant_of: Callable[[Unit], Claimant]) -> list[Unit]:
+        """Those of the units for which something could be done."""
         offers, alike = RoomOffers(self._state, self._sharing), dict[object, _Alike]()
-        ledger, sharing = self._state.queues, self._sharing
+        ledger, sharing, found = self._state.queues, self._sharing, list[Unit]()
         for unit in units:
             demand = ledger.about(unit.pod).demand
             if demand.leaf is None:
                 continue
             if unit.gang is not None:
                 if self._helps(offers, claimant_of(unit)):
-                    return True
+                    found.append(unit)
                 continue
             asked, priority = sharing.asked.of(unit.pod), -int(sharing.unit_key(unit)[0])
             key = demand.leaf, demand.preemptible, priority, asked is None
@@ -48,10 +48,10 @@ class RoomProspects:
             if known is None:
                 known = alike[key] = _Alike(demand.leaf, priority, preemptible=demand.preemptible)
             known.add(unit, demand.amounts, asked)
-        return any(
-            offers.helps(each.least(), each.asks) and any(self._helps(offers, claimant_of(unit)) for unit in each.units)
-            for each in alike.values()
-        )
+        for each in alike.values():
+            if offers.helps(each.least(), each.asks):
+                found += [unit for unit in each.units if self._helps(offers, claimant_of(unit))]
+        return found
 
     def could(self, step: str, claimant: Claimant) -> bool:
         """Whether a way could help; it is not found out before something was tried in vain."""

@@ -121,13 +121,15 @@ class RoomRound:
         self._pool: VictimPool | None = None
         """What may be taken, from the first search on."""
 
-    def make(self, units: Iterable[Unit], looks: int) -> list[Order]:
+    def make(self, units: Sequence[Unit], looks: int) -> list[Order]:
         """What can be done for these units; so many looks at what the next round would do. The state is as before."""
         with self._state.statement():
             self._look_ahead()
-            if not self._prospects.any(units, self._next):
-                return []
-        units = self._memory.suited(units, self._sharing.next_pods, self._trial.could_fit)
+            hopeful = self._prospects.hopeful(units, self._next)
+        suited = partial(self._memory.suited, next_pods=self._sharing.next_pods, could_fit=self._trial.could_fit)
+        if not suited(hopeful):
+            return []
+        units = suited(units)
         self._least += len(units) // _MOST_PER_TRY
         with self._state.statement():
             self._look_ahead()
