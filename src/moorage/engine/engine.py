@@ -219,16 +219,14 @@ class Engine:
             made = unit is None and queue.shared is not None and not made and self._rooms.make(turn)
             if made:  # once: room that no unit is tried in is not made again
                 continue
+            if unit is None and context.changes:  # promises ended
+                self._tell_waiting(turn)
+                unit = queue.pop(now) if asking is None else asking.pop(now)
             if unit is None and not decided and not self.bindings.posted:
                 unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if unit is None:
                 return
-            try:
-                decided += self._attempt(unit, turn)
-            except UnfinishedError:
-                decided += queue.postpone(unit, now)
-            if unit.line and unit.state is not UNSCHEDULABLE:
-                queue.leave_line(unit, now)
+            decided += self._try(unit, turn)
             if planning is not None:
                 planning.settle(turn)
             if context.changes:
@@ -275,6 +273,11 @@ class Engine:
     def room_for(self, pod: Pod, now: float) -> tuple[str, tuple[str, ...]] | None:
         """The node that its queue would get for a waiting pod, and the pods that would leave; None if it gets none."""
         return self._rooms.room_for(self.queue.find(pod.uid), pod, now)
+
+    @property
+    def room_rounds(self) -> int:
+        """How many rounds of making room for units of queues there were."""
+        return self._rooms.rounds
 
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""
@@ -548,6 +551,9 @@ class Engine:
         return found
 
     def _helps(self, name: str, unit: Unit, change: Change) -> bool:
+        sharing = self._context.sharing if self.queue.shared is not None else None
+        if sharing is not None and sharing.governs(unit.pod) and not sharing.worth_trying(unit, change):
+            return False
         return helps_unit(name, unit, change, self._context.runner_of, self.faults)
 
     def _queue_key(self, unit: Unit) -> tuple[Any, ...]:
@@ -572,6 +578,16 @@ class Engine:
         return min(known) if known else None
 
     # --- deciding ---
+
+    def _try(self, unit: Unit, turn: Turn) -> int:
+        """One attempt, finished or not; unless the unit waits on, the next one of its kind is tried then."""
+        try:
+            decided = self._attempt(unit, turn)
+        except UnfinishedError:
+            decided = self.queue.postpone(unit, turn.now)
+        if unit.line and unit.state is not UNSCHEDULABLE:
+            self.queue.leave_line(unit, turn.now)
+        return decided
 
     def _attempt(self, unit: Unit, turn: Turn) -> int:
         """One scheduling cycle, in numbered steps; returns how many pods were decided on."""

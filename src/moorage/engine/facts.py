@@ -311,7 +311,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["get", "waited", "_deadlines", "_interests", "_wakes"]),
     Evictor: frozenset(["_state", "_queue", "_sides", "_turnover"]),
-    Turnover: frozenset(),
+    Turnover: frozenset(["_count"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
     Words: frozenset(["_context", "left_out"]),

@@ -13,6 +13,7 @@ from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import reclaim_reason
 from moorage.core.queueusage import UsageRecord, UsageTerms
 from moorage.engine.bindingcycles import BindingCycle
+from moorage.engine.brokenpromises import BrokenPromises
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.gangturns import GangTurns
@@ -71,6 +72,11 @@ class MakingRoom:
         """When units that wait for others to end are looked at again even if nothing happens."""
         self._evicted_s: list[float] = []
         """When pods were evicted within the last minute."""
+        self._broken = BrokenPromises(context.state)
+        self._written: set[str] = set()
+        """Waiting pods whose promise was written, and not withdrawn since; the watch may not have shown it yet."""
+        self.rounds = 0
+        """How many rounds were made so far."""
         self.stale = StaleGangs(context)
         self.usage = UsageRecord()
         """What queues used lately."""
@@ -115,8 +121,10 @@ class MakingRoom:
         """Count again what waits and is expected, after an image was read; the next round starts afresh in both."""
         self._share()
         self._seen, self.unfinished, self._waits_s = (), False, None
+        self._broken.clear()
         self._count_usage()
         queues, nominations = self._state.queues, self._state.nominations
+        self._written = {pod.uid for pod in nominations.pods()}
         for pod in nominations.pods() if queues.active else ():
             queues.promise(pod)
         for evicted in self.expected.values():
@@ -130,13 +138,25 @@ class MakingRoom:
         waiting = self._sharing.waiting()
         if waiting and not self.unfinished and self._awaits_binds(waiting[0], turn.now):
             return False
-        withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)]
-        units = [unit for unit in waiting if not self._promised(unit.members) and not self._patient(unit, turn.now)]
-        again = self._make(units, turn)
+        promised = self._state.nominations.count > 0
+        withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)] if promised else []
+        self._broken.keep(unit.uid for unit in waiting)
+        again = self._make(self._claiming(waiting, turn.now), turn)
         for pod in withdrawn:
-            if self._state.nominations.node_of(pod.uid) is None:
+            if self._state.nominations.node_of(pod.uid) is None and (pod.nominated_node or pod.uid in self._written):
+                self._written.discard(pod.uid)
                 turn.commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
+        self._written &= {uid for unit in waiting for uid in unit.members} if self._written else set()
         return again
+
+    def _claiming(self, waiting: Iterable[Unit], now: float) -> list[Unit]:
+        """The units that a round is about: they are promised nothing, no promise to them failed, and they do not wait
+        for pods that end by themselves.
+        """
+        promised, bars = self._promised, self._broken.bars
+        if self._state.nominations.count or self._broken:
+            waiting = [unit for unit in waiting if not promised(unit.members) and not bars(unit)]
+        return [unit for unit in waiting if not self._patient(unit, now)] if self._context.turnover.ends else [*waiting]
 
     def _patient(self, unit: Unit, now: float) -> bool:
         """Whether a unit waits for pods that end by themselves; it is looked at again when they should have."""
@@ -172,6 +192,7 @@ class MakingRoom:
         if not same:
             self._memory.clear()
         self._waits_s = None
+        self.rounds += 1
         room, orders = make_room(self._context, self._sharing, turn.now, self._memory, units)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
         self._spared = room.spared
@@ -186,7 +207,7 @@ class MakingRoom:
         self._sharing.renew()
         if self._again_s < inf:
             self._context.set_alarm(self._again_s, units[0])
-        self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
+        self._seen = self._world(self._claiming(self._sharing.waiting(), turn.now))
         return any(not order.victims and self._context.queue.soon(order.unit) for order in orders)
 
     def _awaits_binds(self, first: Unit, now: float) -> bool:
@@ -218,6 +239,8 @@ class MakingRoom:
         return *places, len(state.evictions.ordered), pods
 
     def _promised(self, uids: Iterable[str]) -> bool:
+        if not self._state.nominations.count:
+            return False
         node_of = self._state.nominations.node_of
         return any(node_of(uid) is not None for uid in uids)
 
@@ -247,8 +270,10 @@ class MakingRoom:
             return []
         node_of = self._state.nominations.node_of
         pods = [entry.pod for entry in unit.members.values() if node_of(entry.pod.uid) is not None]
+        nodes = {pod.uid: node for pod in pods if (node := node_of(pod.uid)) is not None}
         for pod in pods:
             self._context.end_nomination(pod.uid)
+        self._broken.note(unit, nodes)
         return pods
 
     def _held_back(self, order: Order, now: float) -> bool:
@@ -275,11 +300,20 @@ class MakingRoom:
             node = order.nodes.get(entry.pod.uid)
             if node is not None:
                 state.nominations.set(entry.pod, node)
-                if entry.pod.nominated_node != node:
-                    turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
+        self._write(order, turn, awaited=self._awaits(unit))
         context.queue.step_out(unit, turn.now)
         if not order.victims:
             context.queue.wake(unit, turn.now)
+
+    def _write(self, order: Order, turn: Turn, *, awaited: bool) -> None:
+        """Tell others, and the next leader, for whom the nodes are. If nothing has to leave them, the unit is tried at
+        once, and nobody has to know.
+        """
+        for entry in order.unit.members.values():
+            node, said = order.nodes.get(entry.pod.uid), entry.pod.nominated_node
+            if node not in (None, said) and (awaited or said):
+                self._written.add(entry.pod.uid)
+                turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
 
     def _rule(self, taker: Pod, victim: Pod) -> str:
         """The rule by which a pod of another queue has to go, as the end of a sentence; empty inside a queue."""

@@ -42,6 +42,7 @@ from moorage.engine.roomparts import (
     nothing,
 )
 from moorage.engine.roomplacing import RoomPlacing
+from moorage.engine.roomprospects import RoomProspects
 from moorage.engine.sharedjobs import (
     RunningJob,
     StandingJob,
@@ -83,10 +84,9 @@ class RoomRound:
         memory: RoomMemory,
         refusals: Refusals,
     ) -> None:
-        self._refusals = refusals
+        self._refusals, self._memory = refusals, memory
         self.undone = False
         """Whether the next round would take back what this one gives; then the refusals say so."""
-        self._memory = memory
         self._hopeless = memory.hopeless
         """What has been tried in vain, and for whom, in the state that the round starts with; grows with the round."""
         self.vain: set[tuple[str, Kind]] = set()
@@ -104,7 +104,7 @@ class RoomRound:
         self._now = now
         self._min_runtime_s = context.turnover.least_s(sharing.min_runtime_s, now)
         self._trial = Trial(context, now)
-        self._placing = RoomPlacing(context.state, self._trial)
+        self._placing, self._prospects = RoomPlacing(context.state, self._trial), RoomProspects(context.state, sharing)
         self._budgets = VictimBudgets(context.state)
         self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
@@ -123,9 +123,15 @@ class RoomRound:
         self._pool: VictimPool | None = None
         """What may be taken, from the first search on."""
 
-    def make(self, units: Iterable[Unit], looks: int) -> list[Order]:
+    def make(self, units: Sequence[Unit], looks: int) -> list[Order]:
         """What can be done for these units; so many looks at what the next round would do. The state is as before."""
-        units = self._memory.suited(units, self._sharing.next_pods, self._trial.could_fit)
+        with self._state.statement():
+            self._look_ahead()
+            hopeful = self._prospects.hopeful(units, self._next)
+        suited = partial(self._memory.suited, next_pods=self._sharing.next_pods, could_fit=self._trial.could_fit)
+        if not suited(hopeful):
+            return []
+        units = suited(units)
         self._least += len(units) // _MOST_PER_TRY
         with self._state.statement():
             self._look_ahead()
@@ -135,10 +141,12 @@ class RoomRound:
             return self._departures.orders(self._served, lambda pod: self._sharing.member(pod).leaf)
 
     def _pass(self, waiting: list[Unit]) -> None:
+        self._prospects.changed()
         for step in (self._promise, self._consolidate, self._reclaim, self._preempt):
             waiting = self._serve(waiting, step)
         self._place_anew(waiting)
         self._departures.go_home()
+        self._prospects.changed()
 
     def _foresee(self, units: Sequence[Unit]) -> bool:
         """Play the next round. Units that lose their room in it get none; if some only move, they go there at once.
@@ -201,7 +209,8 @@ class RoomRound:
             what = step.__name__, kind_of_claimant(claimant)
             open_ = claimant.entries and what not in self._hopeless and not self._refused(claimant)
             if open_ and not (self._tries and self._ends() and self._is_over()):
-                if step(claimant):
+                if self._prospects.could(step.__name__, claimant) and step(claimant):
+                    self._prospects.changed()
                     self.vain = self.vain or {*self._hopeless, what}
                     self._hopeless.clear()
                     turns[unit.uid] += 1
@@ -211,6 +220,7 @@ class RoomRound:
                     elif more:  # others keep taking its room, and it theirs
                         left.append(unit)
                     continue
+                self._prospects.failed()
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
             left.append(unit)

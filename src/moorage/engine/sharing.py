@@ -18,11 +18,14 @@ from moorage.core.queuereasons import beyond_share
 from moorage.core.queues import task_order
 from moorage.core.queuetree import Amounts, together
 from moorage.core.queueusage import UsageTerms
+from moorage.engine.askedamounts import AskedAmounts
 from moorage.engine.context import EngineContext
 from moorage.engine.failures import Failure
 from moorage.engine.lifecycle import ACTIVE, BACKOFF, UNSCHEDULABLE
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.unittree import Item, UnitTree
+from moorage.engine.waking import Waking
+from moorage.framework.changes import Change
 from moorage.framework.contract import QueueSortPlugin, SharesQueues, SharingTerms
 from moorage.framework.status import Code
 
@@ -52,6 +55,8 @@ class Sharing:
         self._builds = -1
         self.waits, self.leaves = self._ledger.wait, self._ledger.unwait
         """A pod waits, or was changed while it does; it waits no more."""
+        self.asked = AskedAmounts(context)
+        self._waking = Waking(context, self.asked)
         self.wanting: dict[str, Unit] = {}
         """Units that found no node, and for which room has to be made."""
 
@@ -288,6 +293,11 @@ class Sharing:
             return 0.0
         since_s = min((each.misfit_s for each in entries if each.misfit_s is not None), default=now)
         return wait_s if unit.gang is not None or now < since_s + _PATIENCE * wait_s else 0.0
+
+    def worth_trying(self, unit: Unit, change: Change) -> bool:
+        """Whether a change can help a unit to find a node at all."""
+        plugin = self._plugin(unit.pod.template.scheduler_name) if unit.uid in self.wanting else None
+        return plugin is None or self._waking.worth_trying(unit, change, self.wanting.values(), plugin.name)
 
     def wants_room(self, unit: Unit, failure: Failure) -> Failure:
         """A unit found no node; returns the failure, which changes of queues can help against, too."""

@@ -120,6 +120,9 @@ def _cache(engine: Engine) -> Iterable[Metric]:
         "Devices in use that were tainted, that their driver no longer offered, or that failed.",
         value=engine.device_health.unhealthy,
     )
+    yield CounterMetricFamily(
+        "moorage_room_rounds", "Rounds of making room for pods of queues that found no node.", value=engine.room_rounds
+    )
     underway = GaugeMetricFamily(
         "scheduler_goroutines", "Operations that are under way, by what they do.", labels=("operation",)
     )

@@ -1,0 +1,46 @@
+"""What filters compare of the requests of waiting pods, as columns and amounts; kept by template."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moorage.core.pods import Pod
+from moorage.core.templatecache import TemplateCache
+from moorage.engine.context import EngineContext
+from moorage.framework.contract import SlackFilter
+from moorage.framework.cycle import Cycle
+
+_KEPT = 65_536
+_NO_ROWS = np.empty(0, dtype=np.intp)
+
+Asked = tuple[tuple[int, int], ...]
+"""Columns and amounts, each of which a node must have left."""
+
+
+class AskedAmounts:
+    """What pods ask of nodes by the profiles in force."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._state = context.state
+        self._known: TemplateCache[Asked] = TemplateCache(_KEPT)
+        self._layout = -1
+
+    def of(self, pod: Pod) -> Asked | None:
+        """What a node must have left for a pod, whatever else it must have; None if amounts say nothing."""
+        state = self._state
+        if state.devices.backing or self._context.sides.on or pod.requests is not pod.template.requests:
+            return None  # claims may stand in for what a node does not offer
+        if self._layout != state.resources.layout:
+            self._layout = state.resources.layout
+            self._known.clear()
+        found = self._known.get(pod.template)
+        return self._known.keep(pod.template, self._find(pod)) if found is None else found
+
+    def _find(self, pod: Pod) -> Asked:
+        runner = self._context.responsible(pod)
+        cycle = Cycle(pod, self._state, 0.0)
+        counting = (plugin for plugin in runner.plugins.filter if isinstance(plugin, SlackFilter))
+        columns = {column for plugin in counting for column, _ in plugin.slack(cycle, _NO_ROWS)}
+        pairs = self._state.resources.vector(pod.requests).pairs
+        return tuple((column, amount) for column, amount in pairs if column in columns)
