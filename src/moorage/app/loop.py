@@ -134,8 +134,9 @@ class DecisionLoop:
             if not self._budget():
                 next_s = self.engine.next_change_s(deciding=False)  # no decisions now, but deadlines still count
             timeout_s = self._tick_s if next_s is None else min(self._tick_s, max(0.0, next_s - self._now_s()))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), None if timeout_s == math.inf else timeout_s)
+            with contextlib.suppress(TimeoutError):  # not wait_for, which may miss that it is cancelled
+                async with asyncio.timeout(None if timeout_s == math.inf else timeout_s):
+                    await self._wake.wait()
             if self.engine.bindings.posted >= _BUSY:
                 await asyncio.sleep(_GATHER_S)
             self._wake.clear()

@@ -286,6 +286,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_builds",
             "waits",
             "leaves",
+            "asked",
+            "_waking",
         ]
     ),
     MakingRoom: frozenset(
@@ -300,6 +302,9 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_waits_s",
             "_look_s",
             "_turns",
+            "_broken",
+            "_written",
+            "rounds",
             "unfinished",
         ]
     ),

@@ -46,6 +46,8 @@ class Word(NamedTuple):
     kind: str
     event: bool
     """Whether there is an event, too."""
+    written: bool = False
+    """Whether the condition is written already."""
 
 
 class Words:
@@ -102,13 +104,13 @@ class Words:
         """Write as much as the budget allows; what is written to a pod anyway takes its condition along."""
         if not self.due:
             return
-        self._ride_along(turn.commands)
+        self._ride_along(turn.commands, turn.now)
         self._budget = min(BURST, self._budget + PER_SECOND * max(0.0, turn.now - self._counted_s))
         self._counted_s = turn.now
         for uid in list(self.due):
             word = self.due[uid]
             if self._context.queue.get(uid) is not word.entry or word.entry.state not in WAITING:
-                self.left_out += 1 + word.event
+                self.left_out += word.event + (not word.written)
                 del self.due[uid]
                 continue
             if self._budget < 1.0:
@@ -119,7 +121,7 @@ class Words:
     def _say(self, word: Word, turn: Turn) -> None:
         entry, condition = word.entry, word.condition
         pod = entry.pod
-        if pod.scheduled_condition != condition:
+        if not word.written and pod.scheduled_condition != condition:
             turn.commands.append(PatchPodStatus(ref_of(pod), condition, None, pod.generation))
             self._budget -= 1.0
         if word.event:
@@ -127,7 +129,7 @@ class Words:
             self._budget -= 1.0
         entry.told_kind, entry.told_s = word.kind, turn.now
 
-    def _ride_along(self, commands: list[Command]) -> None:
+    def _ride_along(self, commands: list[Command], now: float) -> None:
         for place, command in enumerate(commands):
             if not isinstance(command, PatchPodStatus) or command.token or command.gang_record is not None:
                 continue
@@ -135,8 +137,10 @@ class Words:
             if word is not None and command.condition is None and word.entry.pod.scheduled_condition != word.condition:
                 generation = word.entry.pod.generation
                 commands[place] = replace(command, condition=word.condition, observed_generation=generation)
-                if not word.event:
-                    word.entry.told_kind, word.entry.told_s = word.kind, self._counted_s
+                if word.event:
+                    self.due[command.pod.uid] = word._replace(written=True)
+                else:
+                    word.entry.told_kind, word.entry.told_s = word.kind, now
                     del self.due[command.pod.uid]
 
 
