@@ -45,7 +45,7 @@ def _told(seed: int) -> list[tuple[str, str, str]]:
     return [(type(each).__name__, each.pod.name, getattr(each, "node", "")) for each in commands]
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", [*range(WORLDS), 1436])  # there a pod that may not be evicted gets room by a move
 def test_the_same_is_done_as_if_everything_were_searched(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = _told(seed)
     monkeypatch.setattr(RoomProspects, "hopeful", lambda _, units, __: units)

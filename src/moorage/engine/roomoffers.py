@@ -151,8 +151,8 @@ class RoomOffers:
         short, givers = self._short(claimant), self._givers(leaf, claimant.need)
         if short is not None:
             return any(short in each.path for each in givers)
-        if not givers or asked is None:
-            return bool(givers)
+        if asked is None:
+            return any(each is not leaf for each in self._lowest)  # with nobody who gives, some may still move
         lone = len(asked) == 1
         offer = self._offers.get((leaf, givers, lone))
         if offer is None:
