@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import replace
 
 import pytest
@@ -70,17 +69,14 @@ def test_neighbours_of_many_that_wait_in_vain(preemptible: bool, gpus: int, monk
     teams, _ = _crowded(preemptible, gpus)
     tries: list[object] = []
     monkeypatch.setattr(RoomRound, "_try", lambda *each: tries.append(each))
-    teams.commands.clear()
-    began_s = time.process_time()
+    tried = sum(entry.attempts for entry in teams.engine.queue.entries())
     for number in range(20):
         pod = make_pod(f"x{number}", cpu="1", scheduler_name="moorage")
         teams.see(pod)
         assert pod.name in teams.running()
         teams.play([PodGone(pod.uid)])
-    took_s = time.process_time() - began_s
     assert not tries
-    assert {each.pod.name[0] for each in teams.commands if hasattr(each, "pod")} == {"x"}, "the others were tried"
-    assert took_s < 4.0, "it takes a tenth of that"
+    assert sum(entry.attempts for entry in teams.engine.queue.entries()) == tried, "the others were tried"
 
 
 def test_a_pod_that_leaves_lets_in_whoever_fits_there() -> None:

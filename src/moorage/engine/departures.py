@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuetree import QueueNode
 from moorage.core.state import ClusterState, PodRecord
+from moorage.engine.exchanging import exchange
+from moorage.engine.kinds import looks_of
 from moorage.engine.roomparts import Claimant, Order
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
@@ -89,7 +91,14 @@ class RoundDepartures:
                 order.why.append(why if order.leaf is leaf else f"makes room for queue {order.leaf.name}")
                 if node := self.node_of(uid):
                     order.moves[uid] = node
+        exchange(orders.values(), self._looks, lambda uid: self._homes[uid].node)
         return list(orders.values())
+
+    def _looks(self, uid: str) -> Hashable | None:
+        """What a pod that got room looks like to the plugins."""
+        record = self._state.record(uid)
+        looks = None if record is None else looks_of(self._trial.context, as_pending(record.pod))
+        return None if record is None or looks is None else (looks, record.pod.requests)
 
     def _stay(self, homes: Sequence[PodRecord]) -> None:
         """Put pods back where they were, if there is still room for all of them."""

@@ -29,7 +29,7 @@ class Kinds:
         context, sharing, template = self._context, self._context.sharing, unit.pod.template
         if context.asking is not None or context.planning is not None or context.sides.on:
             return None
-        governed = sharing is not None and context.queue.shared is not None and sharing.governs(unit.pod)
+        governed = sharing is not None and context.state.queues.active and sharing.governs(unit.pod)
         if unit.gang is None and not governed:
             return None
         terms = self._terms(unit)
@@ -57,18 +57,20 @@ class Kinds:
             pod = entry.pod
             if self._context.state.nominations.node_of(pod.uid) is not None:
                 return None
-            looks = known.get(id(pod.template)) or known.setdefault(id(pod.template), self._looks_of(pod))
+            looks = known.get(id(pod.template)) or known.setdefault(id(pod.template), looks_of(self._context, pod))
             if looks is None:
                 return None
             found[looks, pod.requests, pod.template.priority, pod.template.preemption_policy] += 1
         return frozenset(found.items())
 
-    def _looks_of(self, pod: Pod) -> Hashable:
-        runner, state = self._context.runner_of(pod), self._context.state
-        try:
-            return None if runner is None else runner.looks(Cycle(pod, state, 0.0))
-        except Exception:  # noqa: BLE001 - reported when the pod itself is tried
-            return None
+
+def looks_of(context: EngineContext, pod: Pod) -> Hashable | None:
+    """Equal for pods that no plugin can tell apart, but for their queue; None if that cannot be said of the pod."""
+    runner = context.runner_of(pod)
+    try:
+        return None if runner is None else runner.looks(Cycle(pod, context.state, 0.0))
+    except Exception:  # noqa: BLE001 - reported when the pod itself is tried
+        return None
 
 
 def _needs(terms: GangTerms) -> Hashable:
