@@ -1,12 +1,17 @@
 """Nominated pods as seen by the pod that is being scheduled: those of equal or higher priority count as present, and so
 do those that belong to a queue, as priorities of different queues are not compared.
 
+Pods of queues that are being evicted leave room for pods of queues that were promised it. So on each node as many of
+these promises do not count as what is still leaving will serve: a unit whose own victims are gone need not wait until
+those of others are.
+
 What they request is kept as columns for the priority that was asked about last. The columns follow the nominations node
 by node, so a decision does not pay for nominations that have not changed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +42,7 @@ class NominatedPods:
         self._priority: int | None = None
         self._node_position = -1
         self._position = -1
+        self._pod_position = -1
         self._columns: npt.NDArray[np.int64] = np.zeros((0, 0), dtype=np.int64)
         """What nominated pods request that count at `_priority`, int64[columns, capacity]."""
 
@@ -62,8 +68,7 @@ class NominatedPods:
 
     def pods(self, cycle: Cycle, row: int) -> list[Pod]:
         """The pods nominated to a row that count for this one."""
-        counting = self._counting(self._state.node(row).name, cycle.template.priority)
-        return [pod for pod in counting if pod.uid != cycle.pod.uid]
+        return self._counting(row, cycle.template.priority, cycle.pod.uid)
 
     def _without_own(
         self, cycle: Cycle, crowded: Rows, columns: npt.NDArray[np.int64]
@@ -82,30 +87,50 @@ class NominatedPods:
 
     def _follow(self, priority: int) -> None:
         state, nominations = self._state, self._state.nominations
-        changed = nominations.since(self._position)
+        changed, moved = nominations.since(self._position), state.pod_log.since(self._pod_position)
         shape = (len(state.resources.names), state.capacity)
         known = (self._priority, self._node_position, self._columns.shape)
-        if known != (priority, state.node_log.position, shape) or changed is None:
+        if known != (priority, state.node_log.position, shape) or changed is None or moved is None:
             self._priority, self._node_position = priority, state.node_log.position
             self._columns = np.zeros(shape, dtype=np.int64)
-            changed = nominations.nodes()
-        self._position = nominations.position
-        for node in dict.fromkeys(changed):
-            row = state.row_of(node)
-            if row is not None:
-                self._columns[:, row] = 0
-                self._add(self._columns, row, self._counting(node, priority))
+            changed, moved = nominations.nodes(), []
+        self._position, self._pod_position = nominations.position, state.pod_log.position
+        rows = {row for node in changed if (row := state.row_of(node)) is not None}
+        if moved and state.queues.active:  # what is leaving may be less
+            rows.update(row for row in set(moved) if state.alive[row] and nominations.on(state.node(row).name))
+        for row in rows:
+            self._columns[:, row] = 0
+            self._add(self._columns, row, self._counting(row, priority))
 
     def _add(self, columns: npt.NDArray[np.int64], index: int, pods: list[Pod]) -> None:
         for pod in pods:
             for column, amount in self._state.resources.vector(pod.requests).pairs:
                 columns[column, index] += amount
 
-    def _counting(self, node: str, priority: int) -> list[Pod]:
+    def _counting(self, row: int, priority: int, own: str = "") -> list[Pod]:
         state = self._state
-        return [
-            pod
-            for pod in state.nominations.on(node)
-            if state.record(pod.uid) is None
-            and (pod.template.priority >= priority or state.queues.governs(pod.template))
-        ]
+        found, promised = list[Pod](), list[Pod]()
+        for pod in state.nominations.on(state.node(row).name):
+            if state.record(pod.uid) is None and pod.uid != own:
+                if state.queues.governs(pod.template):
+                    promised.append(pod)
+                elif pod.template.priority >= priority:
+                    found.append(pod)
+        return [*found, *self._unserved(row, promised)] if promised else found
+
+    def _unserved(self, row: int, promised: list[Pod]) -> list[Pod]:
+        """Those of the promised pods for which pods that are being evicted will not leave enough; the first ones."""
+        state, left = self._state, Counter[str]()
+        for record in state.records_on(row):
+            going = record.pod.deleted_s is not None or state.evictions.evicting(record.pod.uid)
+            if going and state.queues.governs(record.pod.template):
+                left.update(dict(record.pod.requests.amounts))
+        if not left:
+            return promised
+        found = []
+        for pod in reversed(promised):
+            if all(left[name] >= amount for name, amount in pod.requests.amounts):
+                left.subtract(dict(pod.requests.amounts))
+            else:
+                found.append(pod)
+        return found[::-1]
