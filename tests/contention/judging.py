@@ -10,8 +10,8 @@ from tests.contention.greedy import greedy
 from tests.contention.lab import play
 from tests.contention.shapes import Shape
 
-MOST_IDLE_S = 5.0
-"""While something fits; room that is kept for a moment for somebody else is used by then."""
+MOST_IDLE_S = 11.0
+"""While something fits: a gang gathers room for ten seconds at most."""
 MOST_UNBOUND_S = 2.0
 MOST_PARTIAL_S = 1.0
 

@@ -66,7 +66,7 @@ from moorage.engine.sides import Sides
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import WORK, QueuedPod, Unit, work_of
-from moorage.engine.words import Words
+from moorage.engine.words import WaitingWords
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import LearnsWorkload, PlansUnits
 from moorage.framework.cycle import Cycle, UnfinishedError
@@ -105,7 +105,7 @@ class Engine:
         context = EngineContext(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
         self._context = context
         self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
-        self._words = Words(context)
+        self._words = WaitingWords(context)
         self._failing = Failing(context, self._words, lambda: self._placing, lambda: self.gangs.turns)
         self._placing = Placing(context, self._failing, lambda: self.gangs)
         self._notices = Notices(context, self._failing)

@@ -54,7 +54,7 @@ from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.turnover import Turnover
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
-from moorage.engine.words import Word, Words
+from moorage.engine.words import WaitingWords, Word
 from moorage.framework.changes import Change
 from moorage.framework.cycle import Cycle
 
@@ -68,7 +68,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_context": EngineContext,
         "gangs": Gangs,
         "_notices": Notices,
-        "_words": Words,
+        "_words": WaitingWords,
         "_rooms": MakingRoom,
     },
     EngineContext: {
@@ -142,7 +142,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     Turnover: {"ends": deque[tuple[float, Requests]], "placed_s": dict[str, float]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
-    Words: {"due": dict[str, Word], "_budget": float, "_counted_s": float},
+    WaitingWords: {"due": dict[str, Word], "_budget": float, "_counted_s": float},
     Gangs: {
         "term": str,
         "recovery": Recovery,
@@ -319,7 +319,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Turnover: frozenset(["_count"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
-    Words: frozenset(["_context", "left_out"]),
+    WaitingWords: frozenset(["_context", "left_out"]),
     Gangs: frozenset(
         ["_context", "_state", "_queue", "_placing", "_failing", "_notices", "_found", "tried", "plans", "turns"]
     ),

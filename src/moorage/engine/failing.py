@@ -17,7 +17,7 @@ from moorage.engine.faults import Faults
 from moorage.engine.lifecycle import BINDING
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
-from moorage.engine.words import Words
+from moorage.engine.words import WaitingWords
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status
@@ -31,7 +31,11 @@ class Failing:
     """Ends attempts; `placing` ends binding cycles of victims, `turns` knows for whom room is kept."""
 
     def __init__(
-        self, context: EngineContext, words: Words, placing: Callable[[], Placing], turns: Callable[[], GangTurns]
+        self,
+        context: EngineContext,
+        words: WaitingWords,
+        placing: Callable[[], Placing],
+        turns: Callable[[], GangTurns],
     ) -> None:
         self._context = context
         self._words = words

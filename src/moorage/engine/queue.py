@@ -573,6 +573,9 @@ class SchedulingQueue:
                 self._unfile(first)
             return True
         line.setdefault(unit.uid, unit)
+        if first is unit:
+            for behind in line.values():
+                behind.message = _as_told_to(behind, unit)
         return first is unit
 
     def leave_line(self, unit: Unit, now: float) -> None:
@@ -666,6 +669,13 @@ def _count(arrivals: dict[str, int], pods: int, why: str) -> None:
     """Count pods as arrived."""
     if why:
         arrivals[why] = arrivals.get(why, 0) + pods
+
+
+def _as_told_to(unit: Unit, first: Unit) -> str:
+    """Why a unit waits that stands in line behind another: for the same reason."""
+    if unit.gang is None or first.gang is None:
+        return first.message
+    return first.message.replace(first.gang.object_key, unit.gang.object_key)
 
 
 def _stale(item: Timed) -> bool:

@@ -50,7 +50,7 @@ class Word(NamedTuple):
     """Whether the condition is written already."""
 
 
-class Words:
+class WaitingWords:
     """Tells pods why they wait."""
 
     def __init__(self, context: EngineContext) -> None:
