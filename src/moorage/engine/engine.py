@@ -275,6 +275,11 @@ class Engine:
         return self._rooms.room_for(self.queue.find(pod.uid), pod, now)
 
     @property
+    def words_left_out(self) -> int:
+        """How many conditions and events of pods that wait were not written, as they waited no more."""
+        return self._words.left_out
+
+    @property
     def room_rounds(self) -> int:
         """How many rounds of making room for units of queues there were."""
         return self._rooms.rounds
@@ -440,6 +445,8 @@ class Engine:
             self._concern(record.pod)
         if not event.ok:
             self._rooms.stays(event.uid)
+            if record is not None and record.row != NOWHERE:
+                self.state.pod_log.append(record.row)  # what it was to leave serves no promise
         self._context.evictor.answered(event, turn)
 
     def _patch_done(self, event: PatchDone, turn: Turn) -> None:

@@ -75,6 +75,7 @@ class Evictor:
         record = self._state.record(uid)
         if record is not None and record.pod.deleted_s is None and not self._state.evictions.evicting(uid):
             self._turnover.ended(record.pod, now)
+        self._turnover.placed_s.pop(uid, None)
         self._release(self._state.evictions.gone(uid), now)
         self._state.evictions.forget(uid)
 

@@ -142,7 +142,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     Turnover: {"ends": deque[tuple[float, Requests]], "placed_s": dict[str, float]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
-    WaitingWords: {"due": dict[str, Word], "_budget": float, "_counted_s": float},
+    WaitingWords: {"due": dict[str, dict[str, Word]], "_budget": float, "_counted_s": float},
     Gangs: {
         "term": str,
         "recovery": Recovery,

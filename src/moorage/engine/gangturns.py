@@ -41,7 +41,7 @@ _CALLED_S = 10.0
 """How long the next gang in line has to be tried; then it is the turn of the one after it."""
 _NEVER, _ALL = float("-inf"), float("inf")
 _COMPETING = (ACTIVE, BACKOFF, UNSCHEDULABLE)
-Rank = tuple[int, float, float, float, str]
+Rank = tuple[int, float, int, float, float, str]
 
 
 class TurnPatience(Protocol):
@@ -136,11 +136,22 @@ class GangTurns:
         """Whether the gang has the turn, or gets it if it could start."""
         if self.favoured is not None:
             other = self._context.queue.gang(self.favoured)
-            return gang.key == self.favoured or other is None or self._priority(other) < self._priority(gang)
+            return gang.key == self.favoured or other is None or self._outranks(gang, other)
         if now < self._open_s and self._priority(gang) <= self._pauses:
             return False
         called = None if self._called is None else self._context.queue.gang(self._called)
         return called is None or called is gang or self._rank(gang) < self._rank(called)
+
+    def _outranks(self, gang: Unit, other: Unit) -> bool:
+        """Whether a gang is more important than another; priorities of different queues are not compared."""
+        if self._is_shared(gang) and self._home(gang) != self._home(other):
+            return False
+        return self._priority(other) < self._priority(gang)
+
+    def _is_shared(self, gang: Unit) -> bool:
+        """Whether a gang belongs to a queue."""
+        sharing = self._context.sharing
+        return sharing is not None and sharing.governs(gang.pod)
 
     def _begin(self, gang: Unit, patience: TurnPatience, now: float) -> None:
         key = gang.key
@@ -172,15 +183,19 @@ class GangTurns:
         return kept_out is not None and kept_out < self._priority(gang)
 
     def _rank(self, gang: Unit) -> Rank:
-        """Sort key: by priority; then the longest time without a turn first, of the namespace and of the gang."""
+        """Sort key: by priority; then the longest time without a turn first, of the namespace and of the gang.
+
+        Of gangs of queues the priority counts inside their queue only.
+        """
         served_s, last_s = self._served.get(self._home(gang), _NEVER), self._last.get(gang.key, _NEVER)
-        return -self._priority(gang), served_s, last_s, gang.first_s, gang.uid
+        priority = self._priority(gang)
+        return 0 if self._is_shared(gang) else -priority, served_s, -priority, last_s, gang.first_s, gang.uid
 
     def _home(self, gang: Unit) -> str:
         """By what turns go round: the queue of a gang, else its namespace. No namespace has the form of the former."""
         sharing = self._context.sharing
-        queue = "" if sharing is None else sharing.member(gang.pod).queue
-        return f"queue {queue}" if queue else gang.key.namespace
+        shared = sharing is not None and self._is_shared(gang)
+        return f"queue {sharing.member(gang.pod).queue}" if sharing is not None and shared else gang.key.namespace
 
     def _could_start(self, pods: Collection[Pod], needs: GangNeeds, now: float) -> bool:
         """Whether enough members would fit, in one of the domains, once all pods have ended that do not stay."""

@@ -555,12 +555,12 @@ class SchedulingQueue:
     def _stands_first(self, unit: Unit, now: float) -> bool:
         """Let a unit stand in line with others of its kind; whether it is the first, or alone."""
         kind = self.kind(unit)
-        number = 0 if kind is None else self._line_of.get(kind, -1)
-        if unit.line != number:
+        if unit.line and self._kind_of[unit.line] != kind:
             self.leave_line(unit, now)
         if kind is None:
             return True
-        if number < 0:
+        number = self._line_of.get(kind, 0)
+        if not number:
             self._line_count = number = self._line_count + 1
             self._line_of[kind], self._kind_of[number], self._lines[number] = number, kind, {}
         line = self._lines[number]

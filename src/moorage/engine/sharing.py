@@ -31,8 +31,8 @@ from moorage.framework.status import Code
 
 _LATER_S = 1e12
 """Added to the age of jobs that have as many members as they need: they come after those that have not."""
-_PATIENCE = 3.0
-"""For how many times the time in which others should have ended a pod waits for that."""
+_PATIENCE, _GANG_PATIENCE = 3.0, 6.0
+"""For how many times as long as others should take to end a pod waits for that, and a gang, which needs a turn."""
 _TRIED = frozenset({UNSCHEDULABLE, BACKOFF})
 
 
@@ -283,7 +283,7 @@ class Sharing:
     def waits_s(self, unit: Unit, now: float) -> float:
         """How long a unit waits for pods that end by themselves before others are evicted for it; 0 if not at all.
 
-        A gang does so until a turn in which it gathered room has ended in vain, a pod for a few times that long.
+        Both do so for a few times as long at most, a gang until a turn in which it gathered room has ended in vain.
         """
         wait_s = self.terms(unit.pod).wait_for_ends_seconds
         if not wait_s or unit.had_turn:
@@ -292,7 +292,8 @@ class Sharing:
         if self._context.turnover.expected_s((entry.pod for entry in entries), now) > wait_s:
             return 0.0
         since_s = min((each.misfit_s for each in entries if each.misfit_s is not None), default=now)
-        return wait_s if unit.gang is not None or now < since_s + _PATIENCE * wait_s else 0.0
+        patience = _PATIENCE if unit.gang is None else _GANG_PATIENCE
+        return wait_s if now < since_s + patience * wait_s else 0.0
 
     def worth_trying(self, unit: Unit, change: Change) -> bool:
         """Whether a change can help a unit to find a node at all."""

@@ -4,8 +4,8 @@ Where there is more work than room, attempts fail all the time, and their messag
 20 members fit"). Writes are for people, so:
 - a pod is told again when the kind of the reason is another one, and once a minute otherwise;
 - the members of a gang share one reason: each has the condition, and the one that stands for them the event;
-- all that wait share a budget of writes per second. What a pod was to be told is dropped when it waits no more;
-  `left_out` counts that.
+- all that wait share a budget of writes per second, and namespaces take turns. What a pod was to be told is dropped
+  when it waits no more; `left_out` counts that.
 Pods that are neither in a gang nor in a queue are told at once and always, as by kube-scheduler.
 """
 
@@ -55,8 +55,8 @@ class WaitingWords:
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
-        self.due: dict[str, Word] = {}
-        """By uid of the pod, in the order in which they are told."""
+        self.due: dict[str, dict[str, Word]] = {}
+        """By namespace and by uid of the pod, in the order in which they are told."""
         self.left_out = 0
         """How many writes were not made, as the pod waited no more when its turn came."""
         self._budget = BURST
@@ -82,7 +82,8 @@ class WaitingWords:
             return
         kind = _kind(condition)
         if self._is_news(entry, kind, turn.now):
-            self.due[pod.uid] = Word(entry, condition, reporter, kind, event=pod.uid == entry.unit.pod.uid)
+            word = Word(entry, condition, reporter, kind, event=pod.uid == entry.unit.pod.uid)
+            self.due.setdefault(pod.template.namespace, {})[pod.uid] = word
         if nominate is not None:
             turn.commands.append(PatchPodStatus(ref_of(pod), nominated_node=nominate))
 
@@ -94,7 +95,8 @@ class WaitingWords:
         known = entry.pod.scheduled_condition
         if entry.told_kind == "" and known is not None and known.status == "False" and _kind(known) == kind:
             entry.told_kind, entry.told_s = kind, now  # by the leader before
-        return entry.pod.uid in self.due or entry.told_kind != kind or now >= entry.told_s + _AGAIN_S
+        due = self.due.get(entry.pod.template.namespace, ())
+        return entry.pod.uid in due or entry.told_kind != kind or now >= entry.told_s + _AGAIN_S
 
     def next_s(self, now: float) -> float | None:
         """When `speak` has something to do even if nothing happens."""
@@ -104,19 +106,19 @@ class WaitingWords:
         """Write as much as the budget allows; what is written to a pod anyway takes its condition along."""
         if not self.due:
             return
-        self._ride_along(turn.commands, turn.now)
+        self._ride_along(turn.commands)
         self._budget = min(BURST, self._budget + PER_SECOND * max(0.0, turn.now - self._counted_s))
         self._counted_s = turn.now
-        for uid in list(self.due):
-            word = self.due[uid]
-            if self._context.queue.get(uid) is not word.entry or word.entry.state not in WAITING:
+        while self.due and self._budget >= 1.0:
+            namespace, words = next(iter(self.due.items()))
+            word = words.pop(next(iter(words)))
+            del self.due[namespace]
+            if words:
+                self.due[namespace] = words  # last
+            if self._context.queue.get(word.entry.pod.uid) is word.entry and word.entry.state in WAITING:
+                self._say(word, turn)
+            else:
                 self.left_out += word.event + (not word.written)
-                del self.due[uid]
-                continue
-            if self._budget < 1.0:
-                return
-            del self.due[uid]
-            self._say(word, turn)
 
     def _say(self, word: Word, turn: Turn) -> None:
         entry, condition = word.entry, word.condition
@@ -129,19 +131,16 @@ class WaitingWords:
             self._budget -= 1.0
         entry.told_kind, entry.told_s = word.kind, turn.now
 
-    def _ride_along(self, commands: list[Command], now: float) -> None:
+    def _ride_along(self, commands: list[Command]) -> None:
         for place, command in enumerate(commands):
             if not isinstance(command, PatchPodStatus) or command.token or command.gang_record is not None:
                 continue
-            word = self.due.get(command.pod.uid)
+            words = self.due.get(command.pod.namespace, {})
+            word = words.get(command.pod.uid)
             if word is not None and command.condition is None and word.entry.pod.scheduled_condition != word.condition:
                 generation = word.entry.pod.generation
                 commands[place] = replace(command, condition=word.condition, observed_generation=generation)
-                if word.event:
-                    self.due[command.pod.uid] = word._replace(written=True)
-                else:
-                    word.entry.told_kind, word.entry.told_s = word.kind, now
-                    del self.due[command.pod.uid]
+                words[command.pod.uid] = word._replace(written=True)
 
 
 def _event(entry: QueuedPod, condition: Condition, reporter: str) -> RecordEvent:

@@ -122,8 +122,9 @@ class NominatedPods:
         """Those of the promised pods for which pods that are being evicted will not leave enough; the first ones."""
         state, left = self._state, Counter[str]()
         for record in state.records_on(row):
-            going = record.pod.deleted_s is not None or state.evictions.evicting(record.pod.uid)
-            if going and state.queues.governs(record.pod.template):
+            pod = record.pod
+            going = state.evictions.evicting(pod.uid) or (pod.deleted_s is not None and pod.preempted)
+            if going and state.queues.governs(pod.template):
                 left.update(dict(record.pod.requests.amounts))
         if not left:
             return promised

@@ -139,14 +139,24 @@ class Binder:
                     self._report(outcome)
 
     async def _say(self, command: PatchPodStatus, line: PodLine) -> None:
-        """Write words, unless something that matters comes meanwhile."""
+        """Write words, unless something that matters comes before the first byte has gone out."""
+        sent = False
 
         def check() -> None:
+            nonlocal sent
             if line.hurried:
                 raise Overtaken("the pod is on its way")
+            sent = True
 
-        said = await self.patch_status(command, check, line.hurry)
-        if not said.ok and line.hurried:
+        saying = asyncio.ensure_future(self.patch_status(command, check, line.hurry))
+        hurrying = asyncio.ensure_future(line.hurry.wait())
+        try:
+            await asyncio.wait({saying, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+            said = sent and (await saying).ok if not saying.done() else saying.result().ok
+        finally:
+            saying.cancel()
+            hurrying.cancel()
+        if not said and line.hurried:
             self._lines.unsaid(line, command)
 
     async def bind(self, command: Bind) -> BindDone:

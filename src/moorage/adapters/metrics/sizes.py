@@ -123,6 +123,11 @@ def _cache(engine: Engine) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "moorage_room_rounds", "Rounds of making room for pods of queues that found no node.", value=engine.room_rounds
     )
+    yield CounterMetricFamily(
+        "moorage_words_left_out",
+        "Conditions and events of pods that wait which were left out, as they waited no more when it was their turn.",
+        value=engine.words_left_out,
+    )
     underway = GaugeMetricFamily(
         "scheduler_goroutines", "Operations that are under way, by what they do.", labels=("operation",)
     )
