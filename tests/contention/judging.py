@@ -13,7 +13,6 @@ from tests.contention.shapes import Shape
 MOST_IDLE_S = 11.0
 """While something fits: a gang gathers room for ten seconds at most."""
 MOST_UNBOUND_S = 2.0
-MOST_PARTIAL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Wanted:
     evictions: float = float("inf")
     requests_per_pod: float = float("inf")
     idle_s: float = MOST_IDLE_S
+    partial_s: float = 1.0
 
 
 def judged(shape: Shape, wanted: Wanted, patience: float = 1.6) -> list[str]:
@@ -43,7 +43,7 @@ def _breaches(figures: Figures, wanted: Wanted, least: float) -> list[str]:
         (not figures.complete, f"{figures.jobs_left} jobs have not ended"),
         (figures.utilisation < least, f"utilisation {figures.utilisation:.3f}, not {least:.3f}"),
         (figures.evictions > wanted.evictions, f"{figures.evictions} evictions, not {wanted.evictions:.0f}"),
-        (figures.partial_longest_s > MOST_PARTIAL_S, f"a gang is partial for {figures.partial_longest_s:.2f} s"),
+        (figures.partial_longest_s > wanted.partial_s, f"a gang is partial for {figures.partial_longest_s:.2f} s"),
         (figures.requests_per_pod > wanted.requests_per_pod, f"{requests}: {dict(figures.requests)}"),
     ]
     return [breach for broken, breach in told if broken]

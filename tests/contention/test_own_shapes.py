@@ -8,7 +8,8 @@ from tests.contention.judging import Wanted, judged
 from tests.contention.shapes import OWN
 
 SEEDS = range(5)
-OWN_SHAPES = Wanted(share_of_greedy=0.9, requests_per_pod=12.0)
+OWN_SHAPES = Wanted(share_of_greedy=0.9, requests_per_pod=12.0, partial_s=2.5)
+"""A member that was moved to another node is made again after a second."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

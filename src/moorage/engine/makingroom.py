@@ -135,11 +135,12 @@ class MakingRoom:
         """Make room where that is possible; returns whether units may be tried at once."""
         if self._sharing is None:
             return False
-        waiting = self._sharing.waiting()
-        if waiting and not self.unfinished and self._awaits_binds(waiting[0], turn.now):
+        first = next(iter(self._sharing.wanting.values()), None)
+        if first is not None and not self.unfinished and self._awaits_binds(first, turn.now):
             return False
-        promised = self._state.nominations.count > 0
-        withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)] if promised else []
+        waiting = self._sharing.waiting()
+        promised = self._state.nominations.count > 0  # who stands in line is promised nothing
+        withdrawn = [pod for unit in waiting if not unit.line for pod in self._withdraw(unit)] if promised else []
         self._broken.keep(unit.uid for unit in waiting)
         again = self._make(self._claiming(waiting, turn.now), turn)
         for pod in withdrawn:
@@ -155,8 +156,18 @@ class MakingRoom:
         """
         promised, bars = self._promised, self._broken.bars
         if self._state.nominations.count or self._broken:
-            waiting = [unit for unit in waiting if not promised(unit.members) and not bars(unit)]
-        return [unit for unit in waiting if not self._patient(unit, now)] if self._context.turnover.ends else [*waiting]
+            waiting = [unit for unit in waiting if not bars(unit) and (unit.line or not promised(unit.members))]
+        if not self._context.turnover.ends:
+            return [*waiting]
+        known: dict[int, bool] = {}  # by line: what is alike waits alike, with the first
+        found = []
+        for unit in waiting:
+            patient = known.get(unit.line) if unit.line else None
+            if patient is None:
+                patient = known[unit.line] = self._patient(unit, now)
+            if not patient:
+                found.append(unit)
+        return found
 
     def _patient(self, unit: Unit, now: float) -> bool:
         """Whether a unit waits for pods that end by themselves; it is looked at again when they should have."""

@@ -34,12 +34,16 @@ class RoomProspects:
         """Those of the units for which something could be done."""
         offers, alike = RoomOffers(self._state, self._sharing), dict[object, _Alike]()
         ledger, sharing, found = self._state.queues, self._sharing, list[Unit]()
+        lines: dict[int, bool] = {}
+        """What holds for the first gang in a line holds for the others."""
         for unit in units:
             demand = ledger.about(unit.pod).demand
             if demand.leaf is None:
                 continue
             if unit.gang is not None:
-                if self._helps(offers, claimant_of(unit)):
+                if unit.line not in lines or not unit.line:
+                    lines[unit.line] = self._helps(offers, claimant_of(unit))
+                if lines[unit.line]:
                     found.append(unit)
                 continue
             asked, priority = sharing.asked.of(unit.pod), -int(sharing.unit_key(unit)[0])

@@ -321,8 +321,10 @@ class Sharing:
     def waiting(self) -> list[Unit]:
         """Units for which room has to be made."""
         queue = self._context.queue
-        for uid in [uid for uid, unit in self.wanting.items() if not queue.holds(unit) or unit.state not in _TRIED]:
-            del self.wanting[uid]
+        doubtful = [unit for unit in self.wanting.values() if not unit.line or unit.state is not UNSCHEDULABLE]
+        for unit in doubtful:  # the others stand in line, and so in the queue
+            if not queue.holds(unit) or unit.state not in _TRIED:
+                del self.wanting[unit.uid]
         return list(self.wanting.values())
 
 
