@@ -136,7 +136,8 @@ class KeeperProcess(Process):
             next_s = self._turn()
             pause_s = _LONGEST_PAUSE_S if next_s is None else min(_LONGEST_PAUSE_S, max(0.0, next_s - clock.now_s()))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause_s)
+                async with asyncio.timeout(pause_s):  # not wait_for, which may miss that it is cancelled
+                    await self._wake.wait()
             self._wake.clear()
 
     def _turn(self) -> float | None:

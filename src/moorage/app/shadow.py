@@ -206,7 +206,8 @@ class ShadowProcess(Process):
                 await asyncio.sleep(0)
                 continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause_s)
+                async with asyncio.timeout(pause_s):  # not wait_for, which may miss that it is cancelled
+                    await self._wake.wait()
             self._wake.clear()
 
     def _turn(self) -> float | None:

@@ -249,7 +249,8 @@ class WebhookProcess(Process):
     async def _keep_following(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._company_changed.wait(), _FOLLOW_S)
+                async with asyncio.timeout(_FOLLOW_S):  # not wait_for, which may miss that it is cancelled
+                    await self._company_changed.wait()
             await self._follow()
 
     async def _follow(self) -> None:

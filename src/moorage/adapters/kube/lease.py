@@ -319,7 +319,8 @@ class LeaderElector:
 
     async def _pause(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), pause_s)
+            async with asyncio.timeout(pause_s):  # not wait_for, which may miss that it is cancelled
+                await self._woken.wait()
         self._woken.clear()
 
     def _complain(self, problem: str) -> None:

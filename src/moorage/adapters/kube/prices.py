@@ -183,7 +183,8 @@ class ConfigMapReader:
     async def pause(self, seconds: float) -> None:
         """See `Reader`."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._fresh.wait(), seconds)
+            async with asyncio.timeout(seconds):  # not wait_for, which may miss that it is cancelled
+                await self._fresh.wait()
 
 
 class PriceFollower:
