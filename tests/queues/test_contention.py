@@ -15,7 +15,7 @@ from moorage.engine.exchanging import exchange
 from moorage.engine.roomparts import Order
 from moorage.engine.turnover import WINDOW_S, Turnover
 from moorage.engine.words import BURST, PER_SECOND
-from tests.queues.teams import GPU, Teams, hasty, make_queue, team_pod
+from tests.queues.teams import Teams, hasty, make_queue, team_pod
 
 PATIENT_S = 10.0
 
@@ -47,7 +47,7 @@ def full(waiting: int, gpus: int = 4) -> Teams:
 
 
 def test_only_the_first_of_a_kind_is_tried_when_something_changes() -> None:
-    """A pod of another queue that leaves nothing behind wakes one of a hundred; each was tried once when it came."""
+    """A pod ends, and a hundred equal ones wait: the first is placed, the second is tried, the others are not."""
     teams = full(100)
     before = attempts(teams)
     teams.end(team_pod("r0", "q"))
@@ -287,4 +287,3 @@ def test_all_that_wait_share_a_budget() -> None:
     teams.now = 2.0
     assert not +told(commands_of(teams, *gone))
     assert teams.engine.words_left_out > 1500
-    assert GPU in teams.engine.state.resources.names
