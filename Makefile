@@ -15,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults fuzz replay-drill shadow-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults nextday simlive fuzz replay-drill shadow-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -110,6 +110,12 @@ takeover: $(READY) controlplane ## Kill, stop and suspend leaders while 2,000 po
 
 faults: $(READY) controlplane ## Break what the API server, the machine and others do, and audit what comes of it, 40 minutes (ARGS="--only keeper")
 	@$(BIN)/python -m tests.faults.run $(ARGS)
+
+nextday: $(READY) controlplane ## Install the five examples and try what a second day brings, with room and without, three hours; goes on where it ended (ARGS="--only plan/rollout-default --minutes 10")
+	@$(BIN)/python -m tests.nextday.run $(ARGS)
+
+simlive: $(READY) controlplane ## Random files through the real controllers and through simulate, compared, quarter of an hour; goes on where it ended (ARGS="--files 20")
+	@$(BIN)/python -m tests.simlive.run $(ARGS)
 
 shadow-drill: $(READY) controlplane ## Compare a shadow with the real kube-scheduler on 500 nodes, pod by pod and in a burst, ten minutes (ARGS="--nodes 50 --pods 200 --burst 300")
 	@$(BIN)/python -m tests.shadow.drill $(ARGS)

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -26,6 +27,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import STATEFUL_SET, Workload
 from moorage.engine.admission import Admission
 from moorage.testing import make_pod
+from moorage.wire.admission import AdmissionQuestion, read_review
 from moorage.wire.errors import QuestionError
 from tests.app.webhook_process import KEY, SPLIT, bare_pod, patch_of, review
 
@@ -211,6 +213,31 @@ async def served(scene: Scene) -> AsyncIterator[tuple[aiohttp.ClientSession, str
         yield session, url
 
 
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+        }
+    }
+}
+
+
+@pytest.mark.parametrize("spoilt", [False, True], ids=["readable", "a volume that cannot be read"])
+def test_a_question_says_which_nodes_could_take_the_pod(spoilt: bool) -> None:
+    """By requests, tolerations and affinity; a part that is not ours and cannot be read takes nothing else away."""
+    pod = bare_pod(tolerations=[{"key": "spot", "operator": "Exists"}], affinity=AFFINITY, nodeSelector={"a": "b"})
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "500m"}}
+    if spoilt:
+        pod["spec"]["volumes"] = [{"name": 7}]
+    question = read_review(json.dumps(review(pod)).encode())
+    assert isinstance(question, AdmissionQuestion)
+    template = question.template
+    assert (template.namespace, template.node_selector, template.annotations) == ("default", {"a": "b"}, {KEY: SPLIT})
+    assert template.requests.get("cpu") == (0 if spoilt else 500)
+    assert len(template.tolerations) == (0 if spoilt else 1)
+    assert (template.node_affinity is not None) is not spoilt
+
+
 def test_malformed_questions_get_a_clear_400() -> None:
     """One line that says what is wrong, and the server lives on."""
 
@@ -298,3 +325,22 @@ def test_a_question_waits_for_its_controller() -> None:
 
     answer = asyncio.run(scenario())
     assert base64.b64decode(json.loads(answer)["response"]["patch"]).count(b"node-type") == 1
+
+
+@pytest.mark.parametrize("pod", [bare_pod(SPLIT), bare_pod(None)], ids=["a rule", "no strategy"])
+def test_a_follower_logs_what_the_other_replica_gave(pod: dict[str, Any]) -> None:
+    """Whichever replica the API server calls, its log says rule and nodeSelector."""
+    elder = Scene()
+
+    async def ask_elder(body: bytes) -> bytes:
+        return await elder.handler.mutate(body, certain=True)
+
+    follower = Admission(me="b")
+    follower.peers, follower.follows = 1, True
+    metrics = WebhookMetrics(follower, lambda: 0.0)
+    handler = WebhookHandler(follower, metrics, forward=ask_elder)
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(handler.mutate(json.dumps(review(pod)).encode(), certain=True))
+    told = [line for line in logged if line["event"] == "placement by another replica"]
+    has_rule = KEY in pod["metadata"].get("annotations", {})
+    assert [(line["rule"], line["node_selector"]) for line in told] == [("1", "node-type:ondemand")] * has_rule

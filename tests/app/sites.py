@@ -112,9 +112,10 @@ class Site:
         self.folder = folder
         self.lease_name = f"moorage-{random.getrandbits(40):x}"
         self.hang, self.busy = folder / "hang", folder / "busy"
-        self._grant()
+        self.grant()
 
-    def _grant(self) -> None:
+    def grant(self, namespace: str = "kube-system") -> None:
+        """The scheduler may have leases in a namespace."""
         rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
         verbs = ["create", "get", "update", "list", "watch"]
         role = {"metadata": {"name": "electors"}, "rules": [{**rule, "verbs": verbs}]}
@@ -122,7 +123,7 @@ class Site:
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "electors"}
         binding = {"metadata": {"name": "electors"}, "roleRef": reference, "subjects": [subject]}
         for kind, body in (("roles", role), ("rolebindings", binding)):
-            answer = self.plane.request("POST", f"{RBAC}/namespaces/kube-system/{kind}", body)
+            answer = self.plane.request("POST", f"{RBAC}/namespaces/{namespace}/{kind}", body)
             assert answer.status in {201, 409}, answer.content
 
     def config(self, timing: str, qps: int = 5000) -> Path:

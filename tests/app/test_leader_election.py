@@ -54,6 +54,20 @@ def test_a_standby_takes_over_from_a_leader_that_is_told_to_stop(site: Site) -> 
     assert not error_lines(a.log + b.log)
 
 
+def test_who_may_not_have_the_lease_is_not_ready_and_says_so(site: Site) -> None:
+    """It would never lead; with the rights it does, without a restart. It stays alive meanwhile."""
+    config = str(site.config(f"{QUICK}, resourceNamespace: kube-public"))
+    with site.replica("a", "--config", config) as a:
+        problem = f"the lease kube-public/{site.lease_name} cannot be had: leases"
+        eventually(lambda: problem in a.ask("/readyz")[1], "it says that it lacks rights", a)
+        status, text = a.ask("/readyz")
+        assert (status, "is forbidden" in text) == (500, True)
+        assert (a.ask("/healthz"), a.ask("/livez")) == ((200, "ok"), (200, "ok"))
+        site.grant("kube-public")
+        eventually(a.ready, "it is ready", a)
+        eventually(lambda: a.leads(site.lease_name) == 1.0, "it leads", a)
+
+
 def test_a_standby_takes_over_from_a_leader_that_was_killed(site: Site) -> None:
     """As soon as the lease has expired."""
     config = str(site.config(QUICK))
@@ -178,7 +192,7 @@ def test_who_takes_part_in_an_election(site: Site, arguments: list[str], want_le
 
 
 def test_a_replica_without_permission_says_so_and_stands_by(site: Site, tmp_path: Path) -> None:
-    """Once, in words that name the lease; it goes on trying, and is ready meanwhile."""
+    """Once, in words that name the lease; it goes on trying, and is alive meanwhile."""
     config = tmp_path / "elsewhere.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -186,7 +200,7 @@ def test_a_replica_without_permission_says_so_and_stands_by(site: Site, tmp_path
     )
     with site.replica("a", "--config", str(config), "--log-format=json") as a:
         eventually(lambda: "failed to acquire or renew lease" in a.log, "it complains", a)
-        assert a.ready()
+        assert a.ask("/healthz") == (200, "ok")
         a.signal(signal.SIGTERM)
         assert a.ended() == 0
     lines = [json.loads(line) for line in a.log.splitlines() if line.startswith("{")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import structlog
 
 from moorage.cli.logs import configure_logs
 from moorage.cli.options import Session
+from moorage.views.loglines import AS_IN_KUBERNETES, KUBERNETES_MARK
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +91,23 @@ def test_a_traceback_cannot_look_like_a_line_of_the_log(capsys: pytest.CaptureFi
     assert "failed" in first
     assert all(line.startswith(("    ", "Traceback")) for line in others), others
     assert all(line.isprintable() for line in others)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_lines_of_kube_scheduler_have_its_fields(capsys: pytest.CaptureFixture[str], log_format: str) -> None:
+    """Texts in quotes, numbers without, and what moved a pod is called `event`; programs read JSON as ever."""
+    configure_logs(Session(verbosity=5, log_format=log_format))
+    log = structlog.get_logger()
+    fields = {"pod": "default/sample", "queue": "Active", "cause": "UnscheduledPodAdd", "nodes": 4, "err": 'a "b"\n'}
+    log.info("Pod moved to an internal scheduling queue", **fields, **AS_IN_KUBERNETES)
+    log.info("another line", pod="default/sample")
+    first, second = capsys.readouterr().err.splitlines()
+    assert KUBERNETES_MARK not in first
+    if log_format == "json":
+        told = json.loads(first)
+        assert (told["event"], told["cause"]) == ("Pod moved to an internal scheduling queue", "UnscheduledPodAdd")
+        return
+    assert "Pod moved to an internal scheduling queue" in first
+    shown = 'err="a \\"b\\"\\\\n" event="UnscheduledPodAdd" nodes=4 pod="default/sample" queue="Active"'
+    assert first.endswith(shown)
+    assert second.endswith("pod=default/sample")

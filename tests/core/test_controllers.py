@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,28 @@ def test_the_deployment_counts_and_the_replica_set_tells_how_many() -> None:
     replica_set = make_workload(REPLICA_SET, "web-5d8f", 1, owner=owner_of(DEPLOYMENT, "web"), annotations={"old": "x"})
     state = state_with([], [], [replica_set, make_workload(DEPLOYMENT, "web", 3, annotations=NOTES)])
     pod = make_pod("a", owner=owner, labels=HASHED)
-    assert controller_of(state, pod.template) == Controller(owner, DEPLOYMENT, "web", 1, 3, NOTES)
+    assert controller_of(state, pod.template) == Controller(owner, DEPLOYMENT, "web", 1, 3, NOTES, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("revision", "fields", "want"),
+    [
+        pytest.param("10", {"max_unavailable": 1}, (3, 2, False), id="the newest"),
+        pytest.param("11", {}, (3, 3, False), id="newer than the Deployment shows"),
+        pytest.param("9", {}, (1, None, True), id="an older one"),
+        pytest.param("10", {"paused": True}, (1, None, True), id="paused"),
+        pytest.param("", {}, (3, 3, False), id="not numbered"),
+    ],
+)
+def test_what_becomes_of_a_revision(revision: str, fields: dict[str, Any], want: tuple[Any, ...]) -> None:
+    """How many pods it will have, how many the rollout leaves running, and whether others stay beside it."""
+    numbered = {"deployment.kubernetes.io/revision": revision}
+    sets = make_workload(REPLICA_SET, "web-5d8f", 1, owner=owner_of(DEPLOYMENT, "web"), annotations=numbered)
+    notes = {"deployment.kubernetes.io/revision": "10"}
+    state = state_with([], [], [sets, make_workload(DEPLOYMENT, "web", 3, annotations=notes, **fields)])
+    found = controller_of(state, make_pod("a", owner=owner_of(REPLICA_SET, "web-5d8f"), labels=HASHED).template)
+    assert found is not None
+    assert (found.made, found.rollout, found.beside) == want
 
 
 def test_a_deployment_that_is_not_there_has_left_copies_of_its_annotations() -> None:
@@ -38,7 +60,7 @@ def test_a_deployment_that_is_not_there_has_left_copies_of_its_annotations() -> 
     owner = owner_of(REPLICA_SET, "web-5d8f")
     replica_set = make_workload(REPLICA_SET, "web-5d8f", 2, owner=owner_of(DEPLOYMENT, "web"), annotations={"old": "x"})
     found = controller_of(state_with([], [], [replica_set]), make_pod("a", owner=owner).template)
-    assert found == Controller(owner, DEPLOYMENT, "web", 2, 2, FrozenDict({"old": "x"}))
+    assert found == Controller(owner, DEPLOYMENT, "web", 2, 2, FrozenDict({"old": "x"}), 2, 2)
 
 
 def test_a_pod_may_name_the_deployment_itself() -> None:
@@ -46,7 +68,7 @@ def test_a_pod_may_name_the_deployment_itself() -> None:
     owner = owner_of(DEPLOYMENT, "web")
     state = state_with([], [], [make_workload(DEPLOYMENT, "web", 3, annotations=NOTES)])
     assert controller_of(state, make_pod("a", owner=owner).template) == Controller(
-        owner, DEPLOYMENT, "web", 3, 3, NOTES
+        owner, DEPLOYMENT, "web", 3, 3, NOTES, 3
     )
 
 
@@ -55,7 +77,7 @@ def test_where_the_replica_set_is_missing_its_name_tells_the_deployment() -> Non
     owner = owner_of(REPLICA_SET, "web-5d8f")
     state = state_with([], [], [make_workload(DEPLOYMENT, "web", 3, annotations=NOTES)])
     found = controller_of(state, make_pod("a", owner=owner, labels=HASHED).template)
-    assert found == Controller(owner, DEPLOYMENT, "web", 3, 3, NOTES)
+    assert found == Controller(owner, DEPLOYMENT, "web", 3, 3, NOTES, 3, 3)
 
 
 def test_names_tell_nothing_while_another_owner_of_that_name_is_known() -> None:
@@ -81,7 +103,7 @@ def test_a_job_wants_what_is_left_of_it() -> None:
     job = make_workload(JOB, "sum-28", 4, owner=owner_of(CRON_JOB, "sum"), completions=6, succeeded=5)
     state = state_with([], [], [job, make_workload(CRON_JOB, "sum", 4, annotations=NOTES)])
     found = controller_of(state, make_pod("a", owner=owner).template)
-    assert found == Controller(owner, CRON_JOB, "sum", 1, 4, NOTES)
+    assert found == Controller(owner, CRON_JOB, "sum", 1, 4, NOTES, 1)
 
 
 @pytest.mark.parametrize(

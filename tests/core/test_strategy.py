@@ -112,6 +112,15 @@ MISTAKES: dict[str, tuple[str, list[tuple[int, str]]]] = {
     "a value that is too long": (f"weight=1,nodeSelector=a:{'b' * 64}", [(25, "is no label value")]),
     "a key twice": ("weight=1,nodeSelector=a:b,a:c", [(27, 'the label key "a" twice')]),
     "a field twice": ("weight=1,weight=2,nodeSelector=a:b", [(10, "rule 1 has weight twice")]),
+    "a comma between rules": (
+        "base=1,weight=1,nodeSelector=a:b,weight=2,nodeSelector=a:c",
+        [(34, "rule 1 has weight twice, behind a ,; write ; before weight if the next rule begins there")],
+    ),
+    "a mistake behind a comma between rules": (
+        "weight=1,nodeSelector=a:b,weight=x,nodeSelector=a:c",
+        [(27, "write ; before weight"), (34, 'weight is "x"')],
+    ),
+    "a selector twice": ("nodeSelector=a:b,nodeSelector=c:d,weight=1", [(18, "has nodeSelector twice")]),
     "a misspelt field": ("wieght=1,nodeSelector=a:b", [(1, '"wieght" is no field of a rule; write weight=')]),
     "another case": ("Weight=1,nodeselector=a:b", [(1, "write weight="), (10, "write nodeSelector=")]),
     "an unknown field": ("weight=1,max=3,nodeSelector=a:b", [(10, '"max" is no field of a rule')]),

@@ -138,17 +138,50 @@ def test_the_rights_to_read_are_those_that_the_profile_needs() -> None:
     assert granted | VOLUMES == {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
 
 
-def test_the_samples_are_packed_in_a_simulation() -> None:
-    """The node in use is filled up, one more is begun, and the third stays empty."""
-    names = ("sample-nodes.yaml", "sample.yaml", "sample-deployment.yaml")
-    files = [word for name in names for word in ("-f", FOLDER / name)]
-    done = moorage("simulate", *files, "--config", FOLDER / "config.yaml", "--fail-on-pending", "-o", "json")
+@pytest.mark.parametrize(
+    ("config", "want_packed"),
+    [pytest.param("config.yaml", [2, 3, 3], id="spread"), pytest.param("packing.yaml", [0, 2, 6], id="packed")],
+)
+def test_the_sample_deployment_in_a_simulation(config: str, want_packed: list[int]) -> None:
+    """The spread by default wins over packing, as it does live; without it one node is filled after the other."""
+    files = ("-f", FOLDER / "sample-nodes.yaml", "-f", FOLDER / "sample-deployment.yaml")
+    done = moorage("simulate", *files, "--config", FOLDER / config, "--fail-on-pending", "-o", "json")
     assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    counts = sorted(node["pods"] for node in answer["nodes"].values())
-    assert counts[0] == 0
-    assert answer["nodes"]["node-b"]["pods"] == counts[-1] == 7
-    assert {pod["name"]: pod["node"] for pod in answer["pods"]}["sample"] == "node-b"
+    nodes = [pod["node"] for pod in json.loads(done.stdout)["pods"]]
+    counts = {name: nodes.count(name) for name in ("node-a", "node-b", "node-c")}
+    assert sorted(counts.values()) == want_packed
+    assert counts["node-b"] == want_packed[-1]
+
+
+def test_more_replicas_are_spread_in_a_what_if() -> None:
+    """Six more pods beside eight that are placed: as live, not on the fullest node."""
+    files = ("-f", FOLDER / "sample-nodes.yaml", "-f", FOLDER / "sample-deployment.yaml")
+    scaled = ("--config", FOLDER / "config.yaml", "--scale", "deployment/packed=14", "-o", "json")
+    answer = json.loads(moorage("simulate", *files, *scaled).stdout)
+    resident = [int(name == "node-b") for name in answer["nodes"]]
+    pods = [node["pods"] for node in answer["nodes"].values()]
+    assert sorted(count - one for count, one in zip(pods, resident, strict=True)) == [4, 5, 5]
+    assert len(answer["difference"]["added"]) == 6
+
+
+def test_a_single_pod_goes_to_the_fullest_node_in_a_simulation() -> None:
+    """It belongs to nothing that would be spread."""
+    files = ("-f", FOLDER / "sample-nodes.yaml", "-f", FOLDER / "sample.yaml")
+    done = moorage("simulate", *files, "--config", FOLDER / "config.yaml", "-o", "json")
+    assert [pod["node"] for pod in json.loads(done.stdout)["pods"]] == ["node-b"]
+
+
+def test_the_packing_file_differs_in_what_spreads() -> None:
+    """Everything else is that of the shipped configuration, so that either can be the content of the ConfigMap."""
+    plain, packing = (yaml.safe_load((FOLDER / name).read_text()) for name in ("config.yaml", "packing.yaml"))
+    profile = packing["profiles"][0]
+    assert profile["plugins"]["score"].pop("disabled") == [{"name": "NodeResourcesBalancedAllocation"}]
+    spread = profile["pluginConfig"].pop()
+    assert spread == {
+        "name": "PodTopologySpread",
+        "args": {"defaultingType": "List", "defaultConstraints": []},
+    }
+    assert packing == plain
 
 
 # --- on the real API server ---
@@ -218,9 +251,11 @@ def test_one_of_two_replicas_packs_and_the_other_takes_over(fresh_control_plane:
                 said("first", words)
             lines = [line for line in (tmp_path / "first.log").read_text().splitlines() if "default/sample" in line]
             assert [words for words in LIFE if not any(words in line for line in lines)] == []
-            probes = [line for line in (tmp_path / "first.log").read_text().splitlines() if "URI=/healthz" in line]
+            probes = [line for line in (tmp_path / "first.log").read_text().splitlines() if 'URI="/healthz"' in line]
             assert len(probes) == 1
-            assert all(part in probes[0] for part in ("HTTP", "verb=GET", "resp=200", "srcIP=127.0.0.1", "latency="))
+            assert all(
+                part in probes[0] for part in ("HTTP", 'verb="GET"', "resp=200", 'srcIP="127.0.0.1"', "latency=")
+            )
             holder = plane.request("GET", LEASE).json()["spec"]["holderIdentity"]
             first.send_signal(signal.SIGTERM)
             eventually(

@@ -227,8 +227,8 @@ def test_it_schedules_with_the_rights_of_its_account(installed: ControlPlane, tm
     assert "orbidden" not in text
     assert text.count("Successfully bound pod to node") >= 2
     (eviction,) = (line for line in text.splitlines() if "Evicting pod" in line)
-    assert "pod=default/second" in eviction
-    assert "preemptor=default/urgent" in eviction
+    assert 'pod="default/second"' in eviction
+    assert 'preemptor="default/urgent"' in eviction
 
 
 def test_a_deployment_without_arguments_needs_nothing_but_the_image_of_its_target(
@@ -281,6 +281,7 @@ set -f
 name="$(basename "$0")"
 echo "$name $*" >>"$CALLS"
 if [ "$name $1" = "kubectl apply" ]; then cp "$3" "$CALLS.yaml"; fi
+if [ "$name $1 $2" = "kubectl get clusterrolebinding" ]; then echo "$BOUND"; fi
 for pattern in $FAIL; do
   case "$name:$1:$2" in $pattern) exit 1 ;; esac
 done
@@ -365,8 +366,49 @@ def test_setup_with_arguments_and_podman(tmp_path: Path) -> None:
     ]
     text = yaml.safe_dump_all(setup.applied)
     assert "kube-system" not in text
-    assert text.count("team-a") == 8
+    assert text.count("team-a") == 9
     assert text.count("registry.example:5000/custom-scheduler:v2") == 1
+
+
+def test_an_installation_beside_another_takes_no_rights_from_it(tmp_path: Path) -> None:
+    """Each namespace has a ClusterRoleBinding of its own; the ClusterRole is the same for all."""
+    bindings = {}
+    for namespace in ("kube-system", "team-a", "team-b"):
+        (tmp_path / namespace).mkdir()
+        setup = Setup(tmp_path / namespace)
+        assert setup.run(namespace).returncode == 0
+        (found,) = (each for each in setup.applied if each["kind"] == "ClusterRoleBinding")
+        bindings[found["metadata"]["name"]] = (found["subjects"][0]["namespace"], found["roleRef"]["name"])
+    assert bindings == {
+        "custom-scheduler": ("kube-system", "custom-scheduler"),
+        "custom-scheduler-team-a": ("team-a", "custom-scheduler"),
+        "custom-scheduler-team-b": ("team-b", "custom-scheduler"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("bound", "namespace", "code", "last"),
+    [
+        ("team-a", "kube-system", 1, "minikube image load"),
+        ("team-a", "team-a", 0, "kubectl delete clusterrolebinding custom-scheduler"),
+        ("team-a", "team-b", 0, "kubectl apply"),
+        ("kube-system", "team-a", 0, "kubectl apply"),
+        ("kube-system", "kube-system", 0, "kubectl apply"),
+    ],
+)
+def test_a_binding_that_a_former_version_gave_away_is_not_taken_back_unasked(
+    tmp_path: Path, bound: str, namespace: str, code: int, last: str
+) -> None:
+    """The other installation would lose its rights; it gets a binding of its own when it is set up again."""
+    setup = Setup(tmp_path)
+    done = setup.run(namespace, fail="kubectl:get:deployment", BOUND=bound)
+    assert done.returncode == code
+    steps = [call for call in setup.calls if not call.startswith("kubectl rollout")]
+    assert steps[-1].startswith(last)
+    want = (
+        "setup.sh: ClusterRoleBinding custom-scheduler gives its rights to namespace team-a; run setup.sh team-a first"
+    )
+    assert done.stderr.startswith(want) is bool(code)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,22 +108,50 @@ def test_the_service_leads_to_the_extender() -> None:
     assert namespaces == {"kube-system", None}
 
 
-def test_kube_scheduler_is_told_to_ask() -> None:
-    """The extender as its users know it, and a static pod that can resolve its name."""
-    (config,) = documents("kube-scheduler-config.yaml")
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "mutual TLS"])
+def test_kube_scheduler_is_told_to_ask(tls: bool) -> None:
+    """By name, since whole nodes come back without their pods; loudly enough for the rule to win over spread."""
+    (config,) = documents(f"kube-scheduler-config{'-mutual-tls' if tls else ''}.yaml")
     assert config["clientConnection"]["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
-    assert config["extenders"] == [
-        {
-            "urlPrefix": f"http://{NAME}.kube-system.svc.cluster.local",
-            "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
-            "weight": 1,
-            "enableHTTPS": False,
-            "nodeCacheCapable": False,
-            "ignorable": True,
-            "httpTimeout": "5s",
-        }
+    assert "profiles" not in config
+    (asked,) = config["extenders"]
+    assert asked.pop("tlsConfig", None) is not None if tls else "tlsConfig" not in asked
+    assert asked == {
+        "urlPrefix": f"http{'s' if tls else ''}://{NAME}.kube-system.svc.cluster.local",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "weight": 10,
+        "enableHTTPS": tls,
+        "nodeCacheCapable": True,
+        "ignorable": True,
+        "httpTimeout": "1s",
+    }
+
+
+def test_no_shipped_file_has_kube_scheduler_send_whole_nodes() -> None:
+    """They would come back without their pods, and be scored as if they were empty."""
+    shipped = [
+        *(ROOT / "deploy").rglob("*.yaml"),
+        *(ROOT / "deploy").rglob("*.tpl"),
+        *(ROOT / "examples").rglob("*.yaml"),
     ]
+    said = {str(path): path.read_text().count("nodeCacheCapable") for path in shipped}
+    assert sum(said.values()) >= 2
+    assert [path for path in said if "nodeCacheCapable: false" in Path(path).read_text()] == []
+
+
+def test_the_timeouts_agree() -> None:
+    """The extender waits for other pods no longer than half of what kube-scheduler waits for it."""
+    configuration = reading().configuration
+    assert configuration is not None
+    settings = extender_configuration(configuration)
+    for name in ("kube-scheduler-config.yaml", "kube-scheduler-config-mutual-tls.yaml"):
+        (config,) = documents(name)
+        assert [f"{settings.caller_timeout_s:g}s"] == [asked["httpTimeout"] for asked in config["extenders"]]
+
+
+def test_the_static_pod_reads_that_file() -> None:
+    """And can resolve the extender's name."""
     (pod,) = documents("kube-scheduler.yaml")
     spec = pod["spec"]
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
@@ -135,9 +164,36 @@ def test_kube_scheduler_is_told_to_ask() -> None:
     assert set(mounted.values()) == {file, "/etc/kubernetes/scheduler.conf"}
 
 
+def test_replicas_stay_on_spot_while_it_has_room(tmp_path: Path) -> None:
+    """Spread and balance choose among spot nodes only; what does not fit there goes to on-demand nodes."""
+    for replicas, want in ((12, {"spot": 12}), (24, {"spot": 24}), (50, {"spot": 45, "steady": 5})):
+        found = simulated_pools(tmp_path, deployment("web", replicas))
+        assert dict(Counter(found["web"])) == want
+
+
+def deployment(name: str, replicas: int) -> dict[str, Any]:
+    """Of pods of which a node takes fifteen."""
+    container = {"name": "c", "image": "app", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
 def test_the_simulator_agrees(tmp_path: Path) -> None:
     """The same file and the sample workloads, on three spot and three on-demand nodes."""
-    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    found = simulated_pools(tmp_path, *(each for sample in SAMPLES for each in documents(sample)))
+    assert found == {
+        "single-replica": ["steady"],
+        "several-replicas": ["spot"] * 4,
+        "several-with-base": ["spot", "spot", "steady"],
+        "labelled-single": ["steady"] * 2,
+        "labelled-multiple": ["spot"],
+    }
+
+
+def simulated_pools(folder: Path, *workloads: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Workload -> the pools of its pods by the configuration of the example."""
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "15"}
     pools = {"spot": "spot", "steady": "on-demand"}
     nodes = [
         {
@@ -149,21 +205,14 @@ def test_the_simulator_agrees(tmp_path: Path) -> None:
         for pool, capacity in pools.items()
         for number in range(3)
     ]
-    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(nodes))
-    files = [str(tmp_path / "nodes.yaml"), *(str(FOLDER / sample) for sample in SAMPLES)]
-    words = [word for file in files for word in ("-f", file)]
-    done = moorage("simulate", *words, "--config", str(FOLDER / "config.yaml"), "-o", "json")
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all([*nodes, *workloads]))
+    words = ("-f", str(folder / "cluster.yaml"), "--config", str(FOLDER / "config.yaml"), "-o", "json")
+    done = moorage("simulate", *words)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = {}
     for pod in json.loads(done.stdout)["pods"]:
         found.setdefault(pod["name"].rpartition("-")[0], []).append(pod["node"].rpartition("-")[0])
-    assert {name: sorted(where) for name, where in found.items()} == {
-        "single-replica": ["steady"],
-        "several-replicas": ["spot"] * 4,
-        "several-with-base": ["spot", "spot", "steady"],
-        "labelled-single": ["steady"] * 2,
-        "labelled-multiple": ["spot"],
-    }
+    return {name: sorted(where) for name, where in found.items()}
 
 
 # --- on the real API server ---

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from moorage.core.commands import EvictPod, KeeperCommand, PatchObject
-from moorage.core.events import ObjectSeen, PatchDone, PodSeen
+from moorage.core.events import KeeperEvent, ObjectSeen, PatchDone, PodSeen, WebhookAsked
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.objects import PlacementPolicy, Workload
@@ -28,21 +28,40 @@ from moorage.testing import make_node
 from tests.engine.keeping import SCHEDULER, Shore, member
 from tests.framework.readers import make_profile
 
+ANSWERS = WebhookAsked(excluded=frozenset({"kube-system"}))
 STRATEGY = "base=1,weight=1,nodeSelector=kind:od;weight=2,nodeSelector=kind:spot"
 
 
 class Harbour(Shore):
-    """A shore whose profile has rules about workloads, and on which pods are written on."""
+    """A shore whose profile has rules about workloads, and on which pods are written on.
 
-    def __init__(self, *, plugin: bool = True, spread: bool = False, **settings: Any) -> None:
+    `webhook` is what one hears who asks the webhook: the answer, or None while nobody answers the question.
+    """
+
+    def __init__(
+        self,
+        *,
+        plugin: bool = True,
+        spread: bool = False,
+        webhook: WebhookAsked | None = None,
+        scheduler: str = SCHEDULER,
+        **settings: Any,
+    ) -> None:
+        self.webhook = webhook
+        self._scheduler = scheduler
         self._rules = [*([ControllerSpread()] if spread else []), *([PlacementStrategy()] if plugin else [])]
         super().__init__(**settings)
 
     def _made(self) -> Keeper:
         plugins = [PrioritySort(), NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResourcesFit()]
         return Keeper(
-            [make_profile([*plugins, *self._rules, DefaultBinder()], scheduler_name=SCHEDULER)], self.settings
+            [make_profile([*plugins, *self._rules, DefaultBinder()], scheduler_name=self._scheduler)], self.settings
         )
+
+    def tell(self, *events: KeeperEvent, acting: bool = True) -> list[KeeperCommand]:
+        """One call of the keeper; if it wants to know about the webhook, that is asked."""
+        asked = (self.webhook,) if self.webhook is not None and self.keeper.wants_webhook(self.now) else ()
+        return super().tell(*events, *asked, acting=acting)
 
     def write(self) -> None:
         """Carry out what was ordered for pods; the rest is only answered."""

@@ -196,4 +196,5 @@ def _written(node: Node, command: PatchNode) -> Node:
 
 def _annotated(pod: Pod, command: PatchObject) -> Pod:
     more = command.patch["metadata"]["annotations"]
-    return replace(pod, template=replace(pod.template, annotations=FrozenDict({**pod.template.annotations, **more})))
+    kept = {key: value for key, value in {**pod.template.annotations, **more}.items() if value is not None}
+    return replace(pod, template=replace(pod.template, annotations=FrozenDict(kept)))

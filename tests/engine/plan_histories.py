@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 from moorage.core.commands import Bind, Command
 from moorage.core.gangs import NATIVE_KIND
@@ -40,16 +41,48 @@ def make_engine() -> Engine:
 # --- the plain planner ---
 
 
-def planned(world: World) -> list[str]:
-    """Sort everything: priority, running before waiting, fewer pods, age, name. Take what fits, never in part."""
-    left = sum(not node.unschedulable for node in world.nodes.values())
-    taken = []
-    for unit in sorted(candidates(world), key=lambda unit: place(world, unit)):
-        size = sum(not on_closed_node(world, pod) for pod in world.pods_of(unit))
-        if size <= left:
-            left -= size
-            taken.append(unit)
-    return sorted(taken)
+class Part(NamedTuple):
+    """Pods that get nodes together: a unit, or a member of a running gang beyond those that it cannot do without."""
+
+    key: tuple[int, bool, int, float, str]
+    unit: str
+    standing: list[Pod]
+    waiting: list[Pod]
+    least: int = 0
+    """How many of those that stand have to stay."""
+    beyond: bool = False
+
+
+def planned(world: World, whole: dict[str, int]) -> dict[str, int]:
+    """Sort everything: priority, running before waiting, fewer pods, age, name. Take what fits.
+
+    `whole` says how many pods made gangs complete that run. What runs may lose pods that it can do without, and stays
+    without pods that wait unless something that comes first has their nodes. Returns how many pods of each unit stand.
+    """
+    nodes = sum(not node.unschedulable for node in world.nodes.values())
+    taken: dict[str, int] = {}
+    used = 0
+    for part in sorted(part for unit in candidates(world) for part in parts(world, unit, whole)):
+        closed = sum(on_closed_node(world, pod) for pod in part.standing)
+        left = nodes - used
+        count = share(part, len(part.standing) - closed, (nodes, left), part.least - closed)
+        if count is not None and not (part.beyond and part.unit not in taken):
+            used += count
+            taken[part.unit] = taken.get(part.unit, 0) + closed + count
+    return {unit: count for unit, count in sorted(taken.items()) if count}
+
+
+def share(part: Part, standing: int, room: tuple[int, int], least: int) -> int | None:
+    """How many nodes a part gets; `room` without others, and beside those that come first."""
+    nodes, left = room
+    waiting = len(part.waiting)
+    if standing + waiting <= left:
+        return standing + waiting
+    if part.standing and not waiting and part.least:
+        return left if least <= left else None
+    if part.standing and standing <= left and min(waiting, nodes - standing) <= left - standing:
+        return left
+    return None
 
 
 def candidates(world: World) -> list[str]:
@@ -61,12 +94,33 @@ def candidates(world: World) -> list[str]:
     ]
 
 
-def place(world: World, unit: str) -> tuple[int, bool, int, float, str]:
+def parts(world: World, unit: str, whole: dict[str, int]) -> list[Part]:
+    """What a unit asks for."""
+    about = world.units[unit]
     pods = world.pods_of(unit)
-    own = world.units[unit].priority
-    priority = min(said_priority(pod) for pod in pods) if own is None else own
+    standing = [pod for pod in pods if pod.node is not None]
+    waiting = sorted(
+        (pod for pod in pods if pod.node is None), key=lambda pod: (-said_priority(pod), pod.created_s, pod.key)
+    )
+    wanted, least = len(waiting), about.least or 0
+    if unit in whole and standing:
+        wanted = min(len(waiting), max(min(whole[unit], least) - len(standing), 0))
+    elif about.counted:
+        wanted = min(len(waiting), max(least - len(standing), 0))
+    core = [*standing, *waiting[:wanted]]
+    said = [said_priority(pod) for pod in (core if standing else pods)]
+    priority = min(said) if about.priority is None else about.priority
     name = f"default/{unit}" if unit.startswith("gang") else pods[0].key
-    return -priority, not world.standing(unit), len(pods), min(pod.created_s for pod in pods), name
+    key = (-priority, not standing, len(core), min(pod.created_s for pod in core), name)
+    found = [Part(key, unit, standing, waiting[:wanted], min(least, len(standing)))]
+    for pod in waiting[wanted:] if standing and about.least is not None else ():
+        lower = min(priority, said_priority(pod))
+        found.append(Part((-lower, True, 1, pod.created_s, pod.key), unit, [], [pod], beyond=True))
+    return found
+
+
+def age(pod: Pod) -> tuple[int, float, str]:
+    return -said_priority(pod), pod.created_s, pod.key
 
 
 def said_priority(pod: Pod) -> int:
@@ -78,15 +132,9 @@ def on_closed_node(world: World, pod: Pod) -> bool:
     return pod.node is not None and pod.node in world.nodes and world.nodes[pod.node].unschedulable
 
 
-def running(world: World) -> list[str]:
-    """Units of which something stands; those left out that have as many pods as they need but not all, see below."""
-    return sorted(unit for unit in world.units if world.standing(unit) and not is_left_alone(world, unit))
-
-
-def is_left_alone(world: World, unit: str) -> bool:
-    """Whether a gang that does not fit with all of its pods runs with enough of them: nobody needs its nodes."""
-    least, standing = world.units[unit].least or 1, len(world.standing(unit))
-    return least <= standing < len(world.pods_of(unit)) and unit not in planned(world)
+def running(world: World) -> dict[str, int]:
+    """How many pods of each unit stand."""
+    return {unit: len(world.standing(unit)) for unit in sorted(world.units) if world.standing(unit)}
 
 
 # --- histories ---
@@ -109,6 +157,9 @@ class History:
         )
         self.world = World(make_engine, rng, habits)
         self.world.on_orders = self._check_binds
+        self.world.on_bound = self._note_whole
+        self.whole: dict[str, int] = {}
+        """Gang that has been complete -> how many pods it had to have then."""
         self.closes = rng.random() < 0.3
         """Whether nodes are cordoned in this history."""
         self.story: list[str] = []
@@ -205,7 +256,7 @@ class History:
             about = {"annotations": annotations, "labels": labels}
             return make_pod(pod, owner=owner, created_s=created_s, scheduler_name=SCHEDULER, **about)  # type: ignore[arg-type]
 
-        unit = Unit(name, owners, make, least)
+        unit = Unit(name, owners, make, least, counted=by == "replicas")
         if by == "group" and self.rng.random() < 0.5:
             self._put_group(unit)
         return unit
@@ -269,8 +320,19 @@ class History:
             self.world.delete_pod(uid)
 
     def _restart(self) -> None:
+        """Whoever comes next cannot tell lost members from those that a gang is to grow by."""
         self.story.append("restart")
         self.world.restart()
+        for unit in self.whole:
+            self.whole[unit] = min(self.whole[unit], len(self.world.standing(unit)) if unit in self.world.units else 0)
+
+    def _note_whole(self) -> None:
+        for name, unit in self.world.units.items():
+            standing = len(self.world.standing(name))
+            if not standing:
+                self.whole.pop(name, None)
+            elif unit.least is not None and standing >= unit.least:
+                self.whole[name] = unit.least
 
     # --- what must hold ---
 
@@ -278,23 +340,27 @@ class History:
         """One event, and what the engine makes of it."""
         world = self.world
         world.reconcile()
-        want = planned(world)
-        before = {pod.uid: pod.node for unit in want for pod in world.standing(unit)}
+        self._note_whole()
+        want = planned(world, self.whole)
+        before = {
+            pod.uid: pod.node
+            for unit in want
+            for pod in world.standing(unit)
+            if want[unit] >= len(world.standing(unit))
+        }
         world.deletions.clear()
         world.settle(QUIET_S)
         assert running(world) == want, f"{running(world)} run, and {want} should"
         assert {uid: world.pods[uid].node for uid in before if uid in world.pods} == before, "moved or restarted"
-        evicted = {world.unit_of[order.pod.uid] for order in world.deletions}
-        assert not evicted & set(want), f"evicted although in the plan: {evicted}"
+        evicted = {order.pod.uid for order in world.deletions}
+        assert not evicted & set(before), f"evicted although in the plan: {evicted}"
         self._check_quiet()
 
     def _check_quiet(self) -> None:
-        """A unit that runs is in the plan, and stands completely."""
-        world = self.world
-        want = planned(world)
-        assert running(world) == want, f"in the end {running(world)} run, and {want} should"
-        for unit in want:
-            assert len(world.standing(unit)) == len(world.pods_of(unit)) == world.units[unit].size, f"{unit} in part"
+        """A unit that runs is in the plan, and what is in the plan runs."""
+        self._note_whole()
+        want = planned(self.world, self.whole)
+        assert running(self.world) == want, f"in the end {running(self.world)} run, and {want} should"
 
     def _check_binds(self, commands: list[Command]) -> None:
         """No node gets a second pod."""

@@ -77,7 +77,7 @@ def test_pods_are_not_asked_about_objects_that_their_plugins_do_not_read() -> No
     play.see(make_node("n1"), *(make_pod(f"p{n}", volumes=(PodVolume(f"c{n}"),)) for n in range(3)))
     asked: list[Change] = []
 
-    def helps(_name: str, _unit: Unit, change: Change) -> bool:
+    def helps(_name: str, _unit: Unit, change: Change, _now: float) -> bool:
         asked.append(change)
         return False
 

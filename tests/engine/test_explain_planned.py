@@ -64,6 +64,14 @@ def test_explain_says_what_the_plan_gives(
     assert (found.node, found.nominated_node, found.victims, found.message) == want
 
 
+def test_explain_names_the_units_that_come_first_and_judges_every_node() -> None:
+    found = opinion("mid")
+    assert found.arriving == (
+        "units that come first in the plan: pod default/top (priority 10), pod default/high (priority 9)",
+    )
+    assert set(found.nodes) == {"n1", "n2"}
+
+
 def test_explain_says_who_is_evicted() -> None:
     """The more important unit takes the free node, so this one takes that of the pod that comes last."""
     found = opinion("high")

@@ -15,6 +15,7 @@ from moorage.core.eviction_rate import owner_of
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.membership import GROUP_LABEL
+from moorage.core.ownercounts import strategy_group
 from moorage.core.pods import Owner, Pod
 from moorage.core.state import ClusterState
 from moorage.core.strategies import rule_counts
@@ -22,7 +23,7 @@ from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy
 from moorage.engine.admission import Asked
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
-from moorage.engine.roster import Roster, group_of
+from moorage.engine.roster import Roster
 from moorage.engine.waiting import Wait
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.priority_sort import PrioritySort
@@ -166,7 +167,7 @@ def test_no_sequence_of_changes_harms_the_books(seed: int) -> None:
         shore.tell(PodGone(uid))
     assert roster.pod_count == 0
     for pod in itertools.chain(pods, alive.values()):
-        assert not [*roster.crowds(group_of(pod.template), 0.0)]
+        assert not [*roster.crowds(strategy_group(pod.template), 0.0)]
     assert len(shore.keeper.upkeep.splits) == 0
 
 
@@ -176,8 +177,8 @@ def test_a_pod_that_was_adopted_counts_for_its_new_owner() -> None:
     roster.seen(pod)
     adopted = CHANGES["adopted"](pod)
     roster.seen(adopted)
-    assert not [*roster.crowds(group_of(pod.template), 0.0)]
-    assert [*roster.crowds(group_of(adopted.template), 0.0)]
+    assert not [*roster.crowds(strategy_group(pod.template), 0.0)]
+    assert [*roster.crowds(strategy_group(adopted.template), 0.0)]
 
 
 def test_the_dashboard_forgets_a_gang_that_a_pod_has_left() -> None:

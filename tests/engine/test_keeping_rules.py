@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
+from moorage.core.annotations import TERM_ANNOTATION
 from moorage.core.commands import ClearNode, EvictPod, PatchObject, RecordEvent
-from moorage.core.events import EvictDone, EvictOutcome, NodeGone, NodeSeen, ObjectSeen, PatchDone, PodGone, PodSeen
+from moorage.core.events import (
+    EvictDone,
+    EvictOutcome,
+    NodeGone,
+    NodeSeen,
+    ObjectSeen,
+    PatchDone,
+    PodGone,
+    PodSeen,
+    WebhookAsked,
+)
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.objects import Workload
@@ -17,10 +28,11 @@ from moorage.core.pods import Owner, Pod
 from moorage.core.strategy import RULE_STAMP, parse_strategy, restamped, targets
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST, MOST_UNANSWERED
+from moorage.engine.keeping.placers import FRESH_S
 from moorage.testing import make_node
 from moorage.wire.policy_rules import read_rules
-from tests.engine.harbour import STRATEGY, Harbour, fleet, nodes, owner, policy, statuses
-from tests.engine.keeping import budget, member
+from tests.engine.harbour import ANSWERS, STRATEGY, Harbour, fleet, nodes, owner, policy, statuses
+from tests.engine.keeping import budget, member, replica_set
 
 PARSED = parse_strategy(STRATEGY)
 GUARD_S = 600.0
@@ -159,7 +171,7 @@ def test_one_pod_on_each_host_stays() -> None:
 @pytest.mark.parametrize("webhook", [False, True], ids=["the plugin places", "a webhook places"])
 def test_pods_move_until_the_split_is_right(webhook: bool) -> None:
     """One at a time, each with a proven place in the rule that lacks pods."""
-    shore = Harbour(plugin=not webhook)
+    shore = Harbour(plugin=not webhook, webhook=ANSWERS if webhook else None)
     pods = fleet(7, 3)
     shore.see(*nodes(), *(stamped(pods) if webhook else pods))
     shore.tell(owner(10))
@@ -224,6 +236,69 @@ def test_who_is_not_moved(changed: Any, pods: list[Pod], more: list[ObjectSeen])
     assert shore.evicted == []
 
 
+@pytest.mark.parametrize("webhook", [None, WebhookAsked("connection refused")], ids=["not asked yet", "no answer"])
+def test_nothing_is_evicted_for_a_webhook_that_does_not_answer(webhook: WebhookAsked | None) -> None:
+    """Its successor would get no rule. Once it answers, the repair goes on; a late answer is not believed for ever."""
+    shore = Harbour(plugin=False, webhook=webhook)
+    shore.see(*nodes(), *stamped(fleet(7, 3)))
+    shore.tell(owner(10))
+    assert not shore.keeper.wants_webhook(shore.now)
+    shore.wait(30)
+    assert shore.keeper.wants_webhook(shore.now)
+    assert shore.evicted == []
+    shore.webhook = ANSWERS
+    shore.wait(3)
+    assert len(shore.evicted) == 1
+
+
+def test_an_answer_of_the_webhook_is_believed_for_a_moment_only() -> None:
+    """It may have ended since."""
+    shore = Harbour(plugin=False, webhook=ANSWERS, move_again_after_s=0.0)
+    shore.see(*nodes(), *stamped(fleet(7, 3)))
+    shore.tell(owner(10), budget(0))
+    shore.wait(8)
+    assert shore.evicted == []
+    shore.webhook = None
+    shore.wait(FRESH_S + 1)
+    shore.tell(budget(9))
+    shore.wait(30)
+    assert shore.evicted == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "want"),
+    [(ANSWERS, 1), (WebhookAsked(excluded=frozenset({"default"})), 0), (WebhookAsked(), 0)],
+    ids=["it is asked about them", "its namespace is excluded", "nobody knows whether it is asked about them"],
+)
+def test_pods_without_a_stamp_are_brought_back_if_the_webhook_will_stamp_their_successors(
+    asked: WebhookAsked, want: int
+) -> None:
+    """All of a workload may have been placed by default while its rule had no nodes."""
+    shore = Harbour(plugin=False, webhook=asked)
+    shore.see(*nodes(), *fleet(7, 3, scheduler_name="default-scheduler"))
+    shore.tell(owner(10))
+    shore.wait(12)
+    assert len(shore.evicted) == want
+
+
+@pytest.mark.parametrize(
+    ("terms", "want"),
+    [((False, False), 0), ((True, True), 1), ((False, True), 1), ((True, False), 0)],
+    ids=["a stock scheduler", "Moorage's", "Moorage's, lately", "a stock scheduler, lately"],
+)
+def test_a_profile_of_a_stock_scheduler_is_not_believed(terms: tuple[bool, bool], want: int) -> None:
+    """`default-scheduler` names a profile, and whoever runs under that name: the latest pod that it bound tells."""
+    shore = Harbour(scheduler="default-scheduler")
+    notes = [{TERM_ANNOTATION: "1/a"} if ours else {} for ours in terms]
+    fields: dict[str, Any] = {"scheduler_name": "default-scheduler"}
+    old, new = fleet(7, 0, annotations=notes[0], **fields), fleet(0, 3, annotations=notes[1], **fields)
+    late = [replace(pod, created_s=pod.created_s + 100) for pod in new]
+    shore.see(*nodes(), *old, *late)
+    shore.tell(owner(10))
+    shore.wait(12)
+    assert len(shore.evicted) == want
+
+
 def test_pods_of_jobs_are_not_moved() -> None:
     """They would lose their work."""
     shore = Harbour()
@@ -272,7 +347,7 @@ def test_a_successor_counts_for_the_rule_that_it_was_given() -> None:
     """Also on a node that a more specific rule names: nothing was missed."""
     text = "weight=1,nodeSelector=kind:od;weight=1,nodeSelector=kind:spot;weight=1,nodeSelector=kind:spot,disk:ssd"
     strategy = parse_strategy(text)
-    shore = Harbour(plugin=False)
+    shore = Harbour(plugin=False, webhook=ANSWERS)
     ssd = make_node("ssd", cpu="8", labels={"kind": "spot", "disk": "ssd"})
     shore.see(*nodes(), ssd, *stamped(fleet(3, 0)))
     shore.tell(owner(3, text=text))
@@ -289,7 +364,7 @@ def test_a_successor_counts_for_the_rule_that_it_was_given() -> None:
 
 def test_a_workload_whose_successor_went_elsewhere_is_left_alone() -> None:
     """The scheduler of its pods does not follow the rule: say so once, and do not go on."""
-    shore = Harbour(plugin=False, move_again_after_s=GUARD_S)
+    shore = Harbour(plugin=False, webhook=ANSWERS, move_again_after_s=GUARD_S)
     shore.see(*nodes(), *stamped(fleet(7, 3)))
     shore.tell(owner(10))
     shore.wait(8)
@@ -346,6 +421,20 @@ def test_pods_that_share_a_host_are_parted() -> None:
     shore.wait(30)
     assert shore.evicted == []
     shore.see(make_node("h2", cpu="8"))
+    assert shore.gather() == ["h2"]
+
+
+def test_pods_are_parted_once_the_old_revision_is_gone() -> None:
+    """While a rollout goes on, nobody is moved for a host: the old revision may leave one."""
+    shore = Harbour(spread=True)
+    old = member("old", "h2", "web-r1", labels={"pod-template-hash": "r1"})
+    new: dict[str, Any] = {"app": "web-r2", "labels": {"pod-template-hash": "r2"}}
+    shore.see(make_node("h1", cpu="8"), make_node("h2", cpu="8"), old)
+    shore.see(*(member(f"p{i}", "h1", created_s=float(i), **new) for i in range(3)))
+    shore.tell(replica_set(1, "web-r1"), replica_set(3, "web-r2"))
+    shore.wait(60)
+    assert shore.evicted == []
+    shore.tell(PodGone(old.uid))
     assert shore.gather() == ["h2"]
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from moorage.core.arrivals import PATIENCE_S
 from moorage.core.commands import EvictPod, RecordEvent
 from moorage.core.events import EvictOutcome, NodeGone
+from moorage.core.nodes import Node
 from moorage.core.pods import RUNNING, Pod
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS
 from moorage.engine.keeping.unplaced import SLACK_S
@@ -57,17 +61,54 @@ def test_a_workload_is_helped_once_in_a_while() -> None:
 
 
 def test_others_are_left_alone() -> None:
-    """Pods whose nodes are full, pods without a rule, pods that run, and pods that nobody would create again."""
+    """Pods whose nodes have room, pods without a rule, pods that run, and pods that nobody would create again."""
     shore = Shore(fallback_s=AFTER_S)
     spot = make_node("s", labels={"node-type": "spot"})
-    shore.see(spot, make_node("n"), waiting("full", shore.now))
+    shore.see(spot, make_node("n"), waiting("slow", shore.now))
     shore.see(member("plain", None, created_s=shore.now), waiting("bare", shore.now, owner=None))
     shore.see(member("runs", "n", annotations=RULE, created_s=shore.now))
     shore.wait(2 * FALLBACK_S)
     assert replaced(shore) == []
     shore.tell(NodeGone("s"))
     shore.wait(1)
-    assert replaced(shore) == ["full"]
+    assert replaced(shore) == ["slow"]
+
+
+SPOT = make_node("s", cpu="1", labels={"node-type": "spot"})
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (replace(SPOT, unschedulable=True), "is ready and open to the pod"),
+        (replace(SPOT, ready=False), "is ready and open to the pod"),
+        (SPOT, "has room for the pod"),
+    ],
+    ids=["cordoned", "not ready", "full"],
+)
+def test_nodes_that_cannot_take_them_are_no_nodes(node: Node, words: str) -> None:
+    """A pod that stands there has all of the full one; with room, nobody is replaced."""
+    shore = Shore(fallback_s=AFTER_S)
+    shore.tell(replica_set(1))
+    shore.see(node, make_node("n"), member("hog", "s", "db"), waiting("a", shore.now))
+    shore.wait(FALLBACK_S - 1)
+    assert replaced(shore) == []
+    shore.wait(2)
+    assert replaced(shore) == ["a"]
+    (told,) = [command.note for command in shore.ordered if isinstance(command, RecordEvent)]
+    assert told == f"No node with the labels node-type:spot of its rule {words}: default scheduling places the next pod"
+
+
+def test_a_node_on_its_way_is_waited_for() -> None:
+    """As long as it may still come up."""
+    shore = Shore(fallback_s=AFTER_S)
+    shore.tell(replica_set(1))
+    coming = replace(make_node("s", labels={"node-type": "spot"}, taints=["node.kubernetes.io/not-ready:NoSchedule"]))
+    shore.see(replace(coming, created_s=shore.now), make_node("n"), waiting("a", shore.now))
+    shore.wait(PATIENCE_S - 5)
+    assert replaced(shore) == []
+    shore.wait(10)
+    assert replaced(shore) == ["a"]
 
 
 def test_a_late_answer_is_not_taken_for_that_to_a_later_move() -> None:

@@ -198,3 +198,15 @@ def test_a_pod_that_joins_a_gang_is_no_unit_of_its_own_any_more(play: Play, node
     play.see(make_pod("b"))
     assert play.engine.planning is not None
     assert [unit.id for unit in play.engine.planning._plans[SCHEDULER]] == ["default/b"]
+
+
+def test_what_is_kept_of_usable_nodes_follows_the_pods_there_are(play: Play) -> None:
+    """Pods of five hundred priorities come and go beside one of another scheduler: nothing of them is left over."""
+    play.see(make_node("n1"), make_node("n2"))
+    play.see(make_pod("stranger", node="n2", scheduler_name="other", priority=2_000))
+    for priority in range(500):
+        play.see(make_pod(f"p{priority}", priority=priority, scheduler_name=SCHEDULER))
+        play.pod_gone(f"p{priority}")
+    usable = play.engine._context.planning._usable  # type: ignore[union-attr]
+    assert len(usable._kinds) <= 65
+    assert len(usable._stays) <= 65

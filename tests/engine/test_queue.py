@@ -31,7 +31,7 @@ def make_queue(initial_s: float = 1.0, max_s: float = 10.0) -> SchedulingQueue:
     def gate(unit: Unit, _now: float) -> str | None:
         return "Gate" if unit.pod.gates else None
 
-    def helps(name: str, unit: Unit, change: Change) -> bool:  # noqa: ARG001 - part of the interface
+    def helps(name: str, unit: Unit, change: Change, now: float) -> bool:  # noqa: ARG001 - part of the interface
         return name != DEAF
 
     def key(unit: Unit) -> tuple[int, float]:

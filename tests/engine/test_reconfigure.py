@@ -154,8 +154,8 @@ def test_a_pod_that_an_extender_was_asked_about_is_decided_without_it() -> None:
 def test_the_plan_is_made_of_what_is_there_already() -> None:
     """From one order of the queue to another whose keys look different, and back."""
     play = Play()
-    waiting = [make_pod(name, cpu="64", priority=priority) for name, priority in (("low", 1), ("high", 9))]
-    play.see(make_node("n1", cpu="4"), *waiting)
+    waiting = [make_pod(name, cpu="3", priority=priority) for name, priority in (("low", 1), ("high", 9))]
+    play.see(make_node("n1", cpu="4"), *waiting, budget=0)
     reconfigure(play, planner())
     planning = play.engine.planning
     assert planning is not None

@@ -13,7 +13,7 @@ from moorage.core.budgets import Budgets
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.invariants import check_invariants
 from moorage.core.nodes import Node
-from moorage.core.objects import PodDisruptionBudget
+from moorage.core.objects import PodDisruptionBudget, Workload
 from moorage.core.pods import Owner, Pod
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.engine.engine import Engine
@@ -24,7 +24,7 @@ from moorage.engine.repacking.census import take_census
 from moorage.engine.repacking.emptying import Emptying, EmptyingAims
 from moorage.engine.repacking.plans import EmptyingPlan, RoomPlan
 from moorage.engine.repacking.room import RoomMaking, waiting_units
-from moorage.framework.configuration import Configuration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
@@ -46,9 +46,10 @@ def budget(allowed: int, app: str = "web") -> ObjectSeen:
     return ObjectSeen("PodDisruptionBudget", value.key, value)
 
 
-def world(nodes: Iterable[Node], pods: Iterable[Pod], *others: Event) -> Engine:
-    """A cluster on the default profile."""
-    engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)), answers_to_all=True)
+def world(nodes: Iterable[Node], pods: Iterable[Pod], *others: Event, plugins: tuple[str, ...] = ()) -> Engine:
+    """A cluster on the default profile, with these plugins besides."""
+    profile = ProfileConfiguration(multi_point=PluginSet(tuple(map(EnabledPlugin, plugins))))
+    engine = Engine(build_profiles(Configuration(profiles=(profile,)), Registry(BUILTIN)), answers_to_all=True)
     engine.handle([*map(NodeSeen, nodes), *others, *map(PodSeen, pods)], NOW, budget=0)
     return engine
 
@@ -148,6 +149,25 @@ def test_hard_spread_holds_for_every_move() -> None:
     at = {f"p{i}": f"n{i}" for i in range(3)} | {move.pod.name: move.target for move in plan.moves}
     assert len({at[f"p{i}"] for i in range(3)}) == 3
     assert len(plan.nodes) == 3
+
+
+@pytest.mark.parametrize(("replicas", "want"), [(2, {"spot-1"}), (1, {"steady-1"})], ids=["several", "single"])
+def test_pods_are_not_moved_off_the_capacity_where_they_belong(replicas: int, want: set[str]) -> None:
+    """A node is emptied only to another one of its kind; the keeper would bring the pods back otherwise."""
+    kinds = {"spot": "spot", "steady": "on-demand"}
+    labelled = [
+        make_node(f"{name}-{i}", cpu="4", labels={"node.kubernetes.io/capacity": kind})
+        for name, kind in kinds.items()
+        for i in (0, 1)
+    ]
+    home, away = ("spot", "steady") if replicas > 1 else ("steady", "spot")
+    full = running("full", f"{home}-0", app="full", cpu="3500m")
+    pods = [running("lonely", f"{home}-1"), full, running("other", f"{away}-0", app="other", owner=None)]
+    sets = [Workload("ReplicaSet", "default", app, uid=f"default/{app}", replicas=replicas) for app in ("web", "full")]
+    events = [ObjectSeen(each.kind, each.key, each) for each in sets]
+    engine = world(labelled, pods, *events, plugins=("SpotPlacement",))
+    plan = emptying(engine)
+    assert {move.source for move in plan.moves} & want == set()
 
 
 def test_a_plan_that_gains_too_little_has_no_moves() -> None:

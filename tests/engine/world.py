@@ -67,6 +67,8 @@ class Unit:
     """How many of them must stand together, None where nobody says so far."""
     priority: int | None = None
     """Its own, where its object says one."""
+    counted: bool = False
+    """Whether `least` is how many pods its controllers want, and nobody says another number."""
 
     @property
     def size(self) -> int:

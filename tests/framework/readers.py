@@ -155,6 +155,65 @@ class ClusterFilter(Plugin):
         return Rejections(np.array([int(counts[int(row)] == most) for row in rows], dtype=np.int64), (Reason("most"),))
 
 
+class PodsSoft(Plugin):
+    """Reads the pods on the node: it had rather not have two with the label of the pod on one node."""
+
+    name: ClassVar[str] = "PodsSoft"
+    reads: ClassVar[Reads] = Reads.PODS
+
+    def sign(self, template: PodTemplate) -> Hashable:
+        return template.labels.get("app", "")
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        return None if cycle.template.labels.get("app") else SKIP
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:  # noqa: ARG002 - part of the interface
+        return None
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        counts = [_count(cycle.state, int(row), cycle.template.labels["app"]) for row in rows]
+        return Rejections(np.array([int(count >= 1) for count in counts], dtype=np.int64), (Reason("one already"),))
+
+
+class NodeSoft(Plugin):
+    """Reads the node: it had rather have nodes with a disk."""
+
+    name: ClassVar[str] = "NodeSoft"
+    reads: ClassVar[Reads] = Reads.NODE
+
+    def sign(self, template: PodTemplate) -> Hashable:  # noqa: ARG002 - part of the interface
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:  # noqa: ARG002 - part of the interface
+        return None
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        bare = ["disk" not in cycle.state.node(int(row)).labels for row in rows]
+        return Rejections(np.array(bare, dtype=np.int64), (Reason("no disk"),))
+
+
+class ClusterSoft(Plugin):
+    """Reads anything: in a cluster with an even number of pods it had rather have nodes without any."""
+
+    name: ClassVar[str] = "ClusterSoft"
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
+        return not template.labels.get("calm")
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        cycle.memo["ClusterSoft"] = cycle.state.pod_count % 2 == 0
+        return SKIP if cycle.template.labels.get("calm") else None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:  # noqa: ARG002 - part of the interface
+        return None
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        if not cycle.memo["ClusterSoft"]:
+            return None
+        used = [len(cycle.state.records_on(int(row))) > 0 for row in rows]
+        return Rejections(np.array(used, dtype=np.int64), (Reason("not empty"),))
+
+
 class ClusterNormal(Plugin):
     """Reads anything: the total number of pods; normalised over the feasible rows."""
 
@@ -202,6 +261,8 @@ def brute_force(profile: Profile, state: ClusterState, pod: Pod) -> int:
     """The best row, from `judge` and `score_table` alone: best total, then the smallest hash of pod and node."""
     runner, cycle = Runner(profile, state), Cycle(pod, state, NOW_S)
     passed = runner.judge(cycle, state.rows()).passed
+    for factory in profile.at(Point.FILTER):
+        passed = softly(factory.make(), state, pod, passed)
     if len(passed) <= 1:
         return int(passed[0]) if len(passed) else NOWHERE
     total = np.zeros(len(passed), dtype=np.int64)
@@ -210,6 +271,33 @@ def brute_force(profile: Profile, state: ClusterState, pod: Pod) -> int:
     best = int(total.max())
     ties = [int(row) for row, score in zip(passed, total, strict=True) if score == best]
     return min(ties, key=lambda row: tie_break(state, pod, row))
+
+
+def softly(plugin: Plugin, state: ClusterState, pod: Pod, rows: Rows) -> Rows:
+    """The rows that a plugin leaves: asked row by row, as the state is and with the pods that were promised the row."""
+    if not hasattr(plugin, "filter_softly"):
+        return rows
+
+    def passes_over(row: int) -> bool:
+        cycle = Cycle(pod, state, NOW_S)
+        skips = getattr(plugin, "pre_filter", lambda _: None)(cycle) is SKIP
+        said = None if skips else plugin.filter_softly(cycle, np.array([row], dtype=np.intp))
+        return said is not None and bool(said.bits[0])
+
+    def counts(each: Pod) -> bool:
+        return (
+            state.record(each.uid) is None and each.uid != pod.uid and each.template.priority >= pod.template.priority
+        )
+
+    def passes_over_with_promises(row: int) -> bool:
+        promised = [each for each in state.nominations.on(state.node(row).name) if counts(each)]
+        with state.statement():
+            for each in promised:
+                state.assume(each, row)
+            return bool(promised) and passes_over(row)
+
+    left = [row for row in map(int, rows) if not passes_over(row) and not passes_over_with_promises(row)]
+    return np.array(left, dtype=np.intp) if left else rows
 
 
 def tie_break(state: ClusterState, pod: Pod, row: int) -> int:

@@ -80,6 +80,17 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     ),
     "packed": lambda: readers.make_profile([SharedDevices(), Fragmentation()], weights={"SharedDevices": 0}),
     "packed-by-amounts": lambda: readers.make_profile([Fragmentation(), readers.AmountsPlugin()]),
+    "soft": lambda: readers.make_profile(
+        [
+            readers.PodsFilter(),
+            readers.PodsSoft(),
+            readers.NodeSoft(),
+            readers.ClusterSoft(),
+            readers.NodeNormal(),
+            readers.PodsNormal(),
+        ]
+    ),
+    "softly-kept": lambda: readers.make_profile([readers.PodsSoft(), readers.AmountsPlugin(), readers.PodsScore()]),
     "open": lambda: readers.make_profile(
         [
             readers.PodsFilter(),

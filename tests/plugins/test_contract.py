@@ -103,6 +103,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.PlacesGangs: (GangScheduling,),
     contract.SharesQueues: (FairShare,),
     contract.TellsCapacity: (SpotPlacement,),
+    contract.PlacesByCapacity: (SpotPlacement,),
     contract.SpreadsHosts: (ControllerSpread,),
     contract.FollowsStrategies: (PlacementStrategy,),
     contract.PreemptsDevices: (DynamicResources,),

@@ -10,18 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.adapters.memory.manifests import node_manifest, pod_manifest, workload_manifest
+from moorage.core.events import NodeSeen, ObjectSeen, PodSeen
 from moorage.core.invariants import check_invariants
 from moorage.core.nodes import Node
 from moorage.core.objects import CRON_JOB, DEPLOYMENT, JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from moorage.core.pods import Owner, Pod
 from moorage.core.state import ClusterState
+from moorage.engine.extending import Extending
 from moorage.framework.changes import Change, What
 from moorage.plugins.builtin import BUILTIN
 from moorage.plugins.controller_spread import ControllerSpread
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.testing import GeneratedCluster, check_plugin, make_node, make_pod, make_state
-from tests.engine.play import Play
+from tests.engine.play import Play, small_profile
 from tests.plugins.controlled import (
+    NOW_S,
     make_workload,
     nodes_of,
     owner_of,
@@ -86,10 +89,12 @@ def test_many_controllers_at_once_all_stand_on_enough_nodes() -> None:
 
 
 def test_pods_wait_where_there_are_too_few_nodes() -> None:
-    """The promise is kept rather than broken: what has no place says why, with the controller's name."""
+    """Three run, since the last one could still reach the third node; it waits and says why, with its controller."""
     workload = workload_manifest("Deployment", "web", annotations={OLD_MIN_HOSTS: "3"}, own={"replicas": 4})
     outcome = simulated([*SIX_NODES[:2], workload], packing_rules(ControllerSpread))
-    assert nodes_of(outcome, "web") == {"n0": 1, "n1": 1, None: 2}
+    placed = nodes_of(outcome, "web")
+    assert {*placed} == {"n0", "n1", None}
+    assert placed[None] == 1
     waiting = next(story for story in outcome.pods if story.node is None)
     assert waiting.message is not None
     assert waiting.message.startswith(f"0/2 nodes are available: 2 {too_few('Deployment/web')[0]}.")
@@ -116,7 +121,11 @@ CONTROLLERS: dict[str, tuple[str, list[Any], str | None]] = {
     "a ReplicaSet": (REPLICA_SET, [make_workload(REPLICA_SET, "web", 2)], "ReplicaSet/web"),
     "a StatefulSet": (STATEFUL_SET, [make_workload(STATEFUL_SET, "web", 2)], "StatefulSet/web"),
     "a Job": (JOB, [make_workload(JOB, "web", 2)], "Job/web"),
-    "a Job with one completion left": (JOB, [make_workload(JOB, "web", 2, completions=5, succeeded=4)], None),
+    "a Job with one completion left": (
+        JOB,
+        [make_workload(JOB, "web", 2, completions=5, succeeded=4)],
+        "Job/web",  # a second pod proves that the number is an old one
+    ),
     "a Deployment's ReplicaSet": (
         REPLICA_SET,
         [make_workload(REPLICA_SET, "web", 2, owner=DEPLOYED), make_workload(DEPLOYMENT, "web", 2)],
@@ -154,7 +163,7 @@ CONTROLLERS: dict[str, tuple[str, list[Any], str | None]] = {
         "ReplicaSet/web",
     ),
     "the older key": (REPLICA_SET, [make_workload(REPLICA_SET, "web", 2, annotations={OLD_MIN_HOSTS: "1"})], None),
-    "one replica": (REPLICA_SET, [make_workload(REPLICA_SET, "web", 1)], None),
+    "one replica, an old number": (REPLICA_SET, [make_workload(REPLICA_SET, "web", 1)], "ReplicaSet/web"),
     "a controller that was not seen yet": (REPLICA_SET, [], "ReplicaSet/web"),
     "another one of the same name": (
         STATEFUL_SET,
@@ -202,7 +211,7 @@ def test_each_replica_set_of_a_rollout_spreads_for_itself() -> None:
 
 def test_terminating_and_finished_pods_do_not_count_and_assumed_ones_do() -> None:
     """What is about to go holds no place; what is on its way does."""
-    state = state_with(THREE_NODES, [], [make_workload(REPLICA_SET, "web", 3)])
+    state = state_with(THREE_NODES, [], [make_workload(REPLICA_SET, "web", 2)])
     plugin, pod = ControllerSpread(), pod_of(REPLICA_SET, "web")
     first, second = pod_of(REPLICA_SET, "web", 1, node="n1"), pod_of(REPLICA_SET, "web", 2)
     state.observe_pod(first)
@@ -277,13 +286,33 @@ def test_preemption_can_free_a_node_of_the_controllers_own_pods() -> None:
     assert (outcome.node, outcome.victims) == ("n2", ("low",))
 
 
-def test_preemption_can_replace_a_less_important_pod_of_the_controller() -> None:
-    """The rejection is one that evicting a pod can resolve: without it the node hosts none."""
+@pytest.mark.parametrize("cpu", ["4", "1"], ids=["room for both", "full"])
+def test_a_pod_does_not_evict_its_own_sibling(cpu: str) -> None:
+    """Not where there is room, nor where there is none: the node would still be the only one."""
     standing = [pod_of(STATEFUL_SET, "db", 0, cpu="1", node="n1")]
-    state = state_with([make_node("n1")], standing, [make_workload(STATEFUL_SET, "db", 2)])
+    state = state_with([make_node("n1", cpu=cpu)], standing, [make_workload(STATEFUL_SET, "db", 2)])
     outcome = preempt_with(state, pod_of(STATEFUL_SET, "db", 1, cpu="1", priority=5))
-    assert (outcome.node, outcome.victims) == ("n1", ("db-0",))
+    assert (outcome.node, outcome.victims) == (None, ())
     check_invariants(state)
+
+
+def test_it_evicts_others_beside_its_sibling_where_that_is_no_host_more_than_needed() -> None:
+    """Four of five may share the only node; the fifth waits."""
+    sibling = pod_of(REPLICA_SET, "web", 1, cpu="1", node="n1", priority=5)
+    standing = [sibling, make_pod("low", cpu="3", node="n1")]
+    state = state_with([make_node("n1", cpu="4")], standing, [make_workload(REPLICA_SET, "web", 5)])
+    outcome = preempt_with(state, pod_of(REPLICA_SET, "web", 2, cpu="1", priority=5))
+    assert (outcome.node, outcome.victims) == ("n1", ("low",))
+
+
+def test_the_extender_keeps_siblings_too() -> None:
+    """kube-scheduler proposes a sibling as the victim; the node does not pass without it."""
+    extending = Extending(small_profile(ControllerSpread()), certified=True)
+    db, owner = pod_of(STATEFUL_SET, "db", 0, node="n1"), make_workload(STATEFUL_SET, "db", 2)
+    pending = pod_of(STATEFUL_SET, "db", 1, priority=5)
+    for event in (NodeSeen(make_node("n1")), PodSeen(db), PodSeen(pending), ObjectSeen(STATEFUL_SET, owner.key, owner)):
+        extending.handle(event)
+    assert extending.preempt(pending, {"n1": [db.uid]}, NOW_S) == []
 
 
 def preempt_with(state: ClusterState, preemptor: Pod) -> Outcome:

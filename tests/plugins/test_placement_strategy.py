@@ -27,14 +27,17 @@ from moorage.core.objects import (
     PlacementPolicy,
     Workload,
 )
-from moorage.core.pods import Owner, Pod
+from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
+from moorage.core.state import ClusterState
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_strategy, targets
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import TellsCapacity
 from moorage.framework.cycle import Cycle
 from moorage.framework.status import SKIP, Code
+from moorage.plugins.node_unschedulable import NodeUnschedulable
 from moorage.plugins.placement_strategy import PlacementStrategy, PlacementStrategyArgs
+from moorage.plugins.taint_toleration import TaintToleration
 from moorage.testing import GeneratedCluster, check_plugin, make_node, make_pod
 from moorage.wire.policy_rules import read_rules
 from tests.engine.play import Play
@@ -407,6 +410,10 @@ def test_the_engine_wakes_up_by_itself_for_the_fallback() -> None:
     assert shop.split() == (1, 3)
 
 
+SPOT_TAINTED = make_node("spot", taints=["batch:NoSchedule"])
+SPOT_COMING = make_node("spot", labels={"node-type": "spot"}, taints=["node.kubernetes.io/not-ready:NoSchedule"])
+
+
 @pytest.mark.parametrize(
     ("there", "waits_s", "want"),
     [
@@ -414,20 +421,26 @@ def test_the_engine_wakes_up_by_itself_for_the_fallback() -> None:
         pytest.param([PLAIN], 60, "plain", id="after the time"),
         pytest.param([ON_DEMAND, PLAIN], 60, "ondemand", id="another rule has room"),
         pytest.param([*pool("ondemand", 1, cpu="500m"), PLAIN], 60, "plain", id="another rule has none"),
-        pytest.param([*pool("spot", 1, cpu="500m"), PLAIN], 60, None, id="there are nodes of the rule"),
+        pytest.param([*pool("spot", 1, cpu="500m"), PLAIN], 59, None, id="full nodes of the rule, not yet"),
+        pytest.param([*pool("spot", 1, cpu="500m"), PLAIN], 60, "plain", id="full nodes of the rule"),
+        pytest.param([replace(SPOT, unschedulable=True), PLAIN], 59, None, id="cordoned nodes, not yet"),
+        pytest.param([replace(SPOT, unschedulable=True), PLAIN], 60, "plain", id="cordoned nodes of the rule"),
+        pytest.param([replace(SPOT, taints=SPOT_TAINTED.taints), PLAIN], 60, "plain", id="tainted nodes of the rule"),
+        pytest.param([SPOT_COMING, PLAIN], 800, None, id="a node of the rule is on its way"),
+        pytest.param([SPOT_COMING, PLAIN], 900, "plain", id="a node of the rule was on its way for too long"),
     ],
 )
 def test_a_rule_that_no_node_matches_falls_back_to_default_placement(
     there: list[Node], waits_s: float, want: str | None
 ) -> None:
-    """With an event; nodes of other rules are preferred, and nodes of the rule without room are waited for."""
-    play = Play(PlacementStrategy())
-    play.see(*there)
+    """With an event; nodes of other rules are preferred, and nodes that are on their way are waited for."""
+    play = Play(NodeUnschedulable(), TaintToleration(), PlacementStrategy())
+    play.see(*(replace(node, created_s=play.now) for node in there))
     play.see(make_pod("a", cpu="1", annotations=said(SPOT_FIRST)))
     play.wait(waits_s)
     assert play.node_of("a") == want
     told = [event.note for event in play.of(RecordEvent) if event.reason == "StrategyFallback"]
-    assert ["node-type:spot of rule 1" in note for note in told] == [True] * (want == "plain")
+    assert ["labels node-type:spot of rule 1" in note for note in told] == [True] * (want == "plain")
 
 
 def test_room_that_appears_in_time_is_taken() -> None:
@@ -565,6 +578,10 @@ class Everywhere(PlacementStrategy):
         notes = said(";".join(f"weight={n + 1},nodeSelector=topology.kubernetes.io/zone:z{n}" for n in range(3)))
         template = replace(cycle.template, annotations=FrozenDict(notes), owner=None)
         return super().filter(Cycle(replace(cycle.pod, template=template), cycle.state, cycle.now), rows)
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
+        """Every pod has one."""
+        return True
 
     def pre_filter(self, cycle: Cycle) -> None:
         """Nobody is skipped."""

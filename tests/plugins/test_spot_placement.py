@@ -6,19 +6,25 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from moorage.adapters.memory.manifests import node_manifest, pod_manifest, workload_manifest
+from moorage.core.arrays import Ints, Rows
+from moorage.core.events import NodeSeen, ObjectSeen, PodSeen
 from moorage.core.nodes import Node
 from moorage.core.objects import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from moorage.core.pods import Owner, Pod
+from moorage.engine.extending import Extending, Filtered
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP
 from moorage.plugins.spot_placement import SpotPlacement, SpotPlacementArgs
 from moorage.testing import GeneratedCluster, check_plugin, make_node, make_pod
-from tests.engine.play import Play
+from moorage.testing.answers import soft_reasons
+from tests.engine.play import Play, small_profile
 from tests.plugins.controlled import (
     make_workload,
     nodes_of,
@@ -42,6 +48,21 @@ NODES = [SPOT, ON_DEMAND, UNKNOWN]
 TO_SPOT = {"spot": 100, "unknown": 50, "on-demand": 0}
 TO_ON_DEMAND = {"spot": 0, "unknown": 50, "on-demand": 100}
 NOT_ON_DEMAND = ["node(s) were not on-demand, which pods without replicas need"]
+
+
+class Adores(Plugin):
+    """Wants pods on nodes of one kind, with a weight that no other score can match."""
+
+    name = "Adores"
+    reads = Reads.NODE
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """Ten thousand points in all."""
+        found = [100 * (cycle.state.node(int(row)).labels[CAPACITY] == self._kind) for row in rows]
+        return np.array(found, dtype=np.int64)
 
 
 def plugin(**args: Any) -> SpotPlacement:
@@ -100,6 +121,48 @@ def test_preference_is_a_score(pod: Pod, workloads: list[Any], want: dict[str, i
     subject = plugin(replicaClassLabel="class")
     assert scores_for(subject, state, pod) == want
     assert reasons_for(subject, state, pod) == {}
+
+
+@pytest.mark.parametrize(("pod", "workloads", "want"), PREFERENCES.values(), ids=PREFERENCES.keys())
+def test_the_others_are_taken_only_if_none_of_the_preferred_fits(
+    pod: Pod, workloads: list[Any], want: dict[str, int]
+) -> None:
+    """Softly, on either side; nodes of unknown capacity are second best."""
+    state = state_with(NODES, [], workloads)
+    found = soft_reasons(plugin(replicaClassLabel="class"), Cycle(pod, state, 0.0), state.rows())
+    kind = "spot" if want == TO_SPOT else "on-demand"
+    text = f"node(s) were not {kind}, which the pod prefers"
+    assert found == {name: ((text, False),) if score < 100 else () for name, score in want.items()}
+
+
+def crowded(kind: str, adored: str) -> Counter[str | None]:
+    """Six pods beside a plugin that gives 100 times 100 points to nodes of the other kind."""
+    profile = small_profile(plugin(), Adores(adored))
+    play = Play(profiles=[replace(profile, weights={**profile.weights, "Adores": 100})])
+    kinds = ("spot", "on-demand") * 2
+    play.see(*(make_node(f"{each}-{n}", cpu="2", labels={CAPACITY: each}) for n, each in enumerate(kinds)))
+    play.object_seen(REPLICA_SET, "default/web", make_workload(REPLICA_SET, "web", 6 if kind == "spot" else 1))
+    play.see(*(pod_of(REPLICA_SET, "web", number, cpu="1") for number in range(6)))
+    return Counter(node.rpartition("-")[0] for node in play.binds.values())
+
+
+@pytest.mark.parametrize(("kind", "other"), [("spot", "on-demand"), ("on-demand", "spot")])
+def test_no_score_outweighs_the_rule(kind: str, other: str) -> None:
+    """As long as there is room; then the others are taken, and nobody waits."""
+    assert crowded(kind, other) == {kind: 4, other: 2}
+
+
+def test_the_extender_keeps_what_the_pod_prefers() -> None:
+    """Of the nodes that were sent: kube-scheduler cannot choose another one for the sake of spread."""
+    extending = Extending(small_profile(plugin()), certified=True)
+    pod = pod_of(REPLICA_SET, "web")
+    for node in NODES:
+        extending.handle(NodeSeen(node))
+    extending.handle(ObjectSeen(REPLICA_SET, "default/web", make_workload(REPLICA_SET, "web", 2)))
+    extending.handle(PodSeen(pod))
+    want = dict.fromkeys(("on-demand", "unknown"), "node(s) were not spot, which the pod prefers")
+    assert extending.filter(pod, ["on-demand", "spot", "unknown"], 0.0) == Filtered((1,), {}, want)
+    assert extending.filter(pod, ["on-demand", "unknown"], 0.0) == Filtered((0, 1))
 
 
 @pytest.mark.parametrize(("pod", "workloads", "want"), PREFERENCES.values(), ids=PREFERENCES.keys())
@@ -191,6 +254,52 @@ def test_terminating_pods_do_not_count() -> None:
     assert scores_for(plugin(keepOnDemand=1), state, pod_of(REPLICA_SET, "web")) == TO_ON_DEMAND
 
 
+def revision(number: int, name: str, node: str | None = None, **fields: Any) -> Pod:
+    """A pod of a ReplicaSet of the Deployment `web`."""
+    return pod_of(REPLICA_SET, f"web-{name}", number, node=node, labels={"pod-template-hash": name}, **fields)
+
+
+def revisions(**replicas: int) -> list[Any]:
+    """The Deployment, made for as many as the last of these ReplicaSets."""
+    sets = [make_workload(REPLICA_SET, f"web-{name}", number, owner=DEPLOYED) for name, number in replicas.items()]
+    return [make_workload(DEPLOYMENT, "web", [*replicas.values()][-1]), *sets]
+
+
+OLD = [revision(0, "old", "on-demand"), revision(1, "old", "spot"), revision(2, "old", "spot")]
+ROLLED: dict[str, tuple[int, int, list[Pod], bool]] = {
+    "the old revision holds the base": (3, 1, [*OLD, revision(0, "new", "spot"), revision(1, "new", "spot")], False),
+    "from the first pod on": (1, 1, OLD, False),
+    "in part": (3, 2, [*OLD, revision(0, "new", "spot")], False),
+    "in part, and too few can come": (3, 2, [*OLD, revision(0, "new", "spot"), revision(1, "new", "spot")], True),
+    "a pod that leaves holds nothing": (
+        3, 1, [replace(OLD[0], deleted_s=1.0), revision(0, "new", "spot"), revision(1, "new", "spot")], True,
+    ),
+    "a pod of another workload holds nothing": (
+        3, 1, [pod_of(REPLICA_SET, "db", node="on-demand"), *(revision(n, "new", "spot") for n in (0, 1))], True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("desired", "keep", "pods", "closed"), ROLLED.values(), ids=ROLLED.keys())
+def test_the_base_may_be_held_by_the_old_revision(desired: int, keep: int, pods: list[Pod], closed: bool) -> None:
+    """Until its pods go: the new revision does not wait for places that nobody gives up."""
+    state, pod = state_with(NODES, pods, revisions(old=3, new=desired)), revision(9, "new")
+    found = reasons_for(plugin(keepOnDemand=keep), state, pod)
+    text = f"node(s) were spot, and controller Deployment/web keeps {keep} pod(s) on on-demand"
+    assert found == ({"spot": [text]} if closed else {})
+
+
+def test_a_rollout_with_a_base_and_no_spare_on_demand_room_ends() -> None:
+    """The only on-demand place is held by the old revision; a pod of the new one has it once that is gone."""
+    play = Play(plugin(keepOnDemand=1))
+    play.see(*(make_node(kind, cpu=cpu, labels={CAPACITY: kind}) for kind, cpu in (("spot", "9"), ("on-demand", "1"))))
+    for workload in revisions(old=3, new=1):
+        play.object_seen(workload.kind, workload.key, workload)
+    play.see(*(revision(number, "old", node, cpu="1") for number, node in enumerate(("on-demand", "spot", "spot"))))
+    play.see(revision(0, "new", cpu="1"))
+    assert play.binds == {"web-new-0": "spot"}
+
+
 def test_the_extender_waits_where_some_are_kept() -> None:
     """Otherwise pods of one controller may be placed at once."""
     state, template = state_with(NODES, [], [web(3)]), pod_of(REPLICA_SET, "web").template
@@ -266,6 +375,7 @@ CHANGES: dict[str, tuple[Change, bool]] = {
     "a node became on-demand": (Change(What.NODE_LABELS, node=ON_DEMAND), True),
     "a pod of the controller left": (Change(What.POD_REMOVED, pod=pod_of(REPLICA_SET, "web", 1)), True),
     "a pod of another one left": (Change(What.POD_REMOVED, pod=pod_of(REPLICA_SET, "db", 1)), False),
+    "a pod of the controller came": (Change(What.POD_ADDED, pod=pod_of(REPLICA_SET, "web", 1)), True),
     "the controller changed": (Change(What.OBJECT, kind=REPLICA_SET, key="default/web"), True),
     "another one changed": (Change(What.OBJECT, kind=REPLICA_SET, key="default/db"), False),
 }

@@ -7,15 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from moorage.core.arrivals import NODE_CLAIM, NodeClaim
 from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, RecordEvent
-from moorage.core.events import DeleteDone, PodGone, PodSeen, StatusDone
+from moorage.core.events import DeleteDone, ObjectGone, ObjectSeen, PodGone, PodSeen, StatusDone
 from moorage.core.membership import Declared, GangKey
 from moorage.core.pods import Pod
+from moorage.core.queues import QUEUE
 from moorage.engine.exchanging import exchange
 from moorage.engine.roomparts import Order
 from moorage.engine.turnover import WINDOW_S, Turnover
 from moorage.engine.words import BURST, PER_SECOND
-from tests.queues.teams import Teams, hasty, make_queue, team_pod
+from moorage.testing import make_node, make_pod
+from tests.queues.teams import GPU, Teams, hasty, make_queue, team_pod
 
 PATIENT_S = 10.0
 
@@ -77,6 +80,95 @@ def test_pods_that_differ_do_not_wait_for_each_other() -> None:
     teams.see(team_pod("large", "q", 4, created_s=1.0), team_pod("small", "q", 1, created_s=2.0))
     teams.end(team_pod("r0", "q"))
     assert "small" in teams.running()
+
+
+def waiting_gangs(*names: str) -> Teams:
+    """The same, with gangs of three that wait; all that is free is one GPU."""
+    teams = full(0)
+    teams.end(team_pod("r3", "q"))
+    for number, name in enumerate(names):
+        teams.see(*gang(name, "q", 3, created_s=1.0 + number))
+    return teams
+
+
+def test_a_gang_is_tried_when_what_is_left_may_suffice() -> None:
+    """Of four GPUs one is free, a gang needs three: the first pod that ends is no reason to try it, the second is."""
+    teams = waiting_gangs("g", "h")
+    teams.engine.gangs.tried.clear()
+    teams.end(team_pod("r0", "q"))
+    assert not teams.engine.gangs.tried
+    teams.end(team_pod("r1", "q"))
+    assert {"g-0", "g-1", "g-2"} <= set(teams.running())
+    teams.end(team_pod("r2", "q"))
+    for member in gang("g", "q", 3, created_s=1.0):
+        teams.end(member)
+    assert {"h-0", "h-1", "h-2"} <= set(teams.running())
+
+
+def test_who_moves_up_in_line_is_not_placed_in_vain() -> None:
+    """The first of two gangs goes, the second comes first: its members are not placed one by one, as two GPUs lack."""
+    teams = waiting_gangs("g", "h")
+    teams.play([])
+    teams.engine.gangs.tried.clear()
+    for member in gang("g", "q", 3, created_s=1.0):
+        teams.end(member)
+    assert not teams.engine.gangs.tried
+    (unit,) = {id(entry.unit): entry.unit for entry in teams.engine.queue.entries()}.values()
+    assert "pod group default/h: 1 of 3 members fit; 0/1 nodes are available" in unit.message
+    for name in ("r0", "r1"):
+        teams.end(team_pod(name, "q"))
+    assert {"h-0", "h-1", "h-2"} <= set(teams.running())
+
+
+def test_another_reason_than_before_is_told() -> None:
+    """Gangs beyond the limit of their queue get a larger limit, and then lack room: that is what they are told."""
+    teams = Teams(make_queue("q", limit=4), make_queue("other"), nodes=(6,))
+    teams.see(*on("n0", [team_pod("r0", "q")]))
+    teams.see(*gang("g", "q", 4, created_s=1.0), *gang("h", "q", 4, created_s=2.0))
+    told = {entry.unit.message for entry in teams.engine.queue.entries()}
+    assert len(told) == 2
+    assert all("limit of 4" in each for each in told)
+    teams.see(*on("n0", [team_pod(f"r{n}", "other") for n in range(1, 5)]))
+    teams.play([ObjectSeen(QUEUE, "q", make_queue("q", limit=40))])
+    told = {entry.unit.message for entry in teams.engine.queue.entries()}
+    assert len(told) == 2
+    assert all("1 Insufficient nvidia.com/gpu" in each and "limit" not in each for each in told)
+
+
+def test_a_member_that_comes_late_is_told_why_it_waits() -> None:
+    """A gang in line is not tried again in vain, but a further member has heard nothing yet."""
+    teams = waiting_gangs("g")
+    teams.now += 5.0
+    late = gang("g", "q", 4, created_s=9.0)[3]
+    late = replace(late, template=gang("g", "q", 3, created_s=9.0)[0].template)
+    assert any(told([each]) and each.pod.name == "g-3" for each in commands_of(teams, PodSeen(late)))
+
+
+def test_nobody_is_evicted_for_a_gang_that_waits_for_nodes_on_their_way() -> None:
+    """A pod of somebody else ends meanwhile: the gang is as it was."""
+    teams = Teams(make_queue("a", 4), make_queue("b"), nodes=(4,))
+    teams.see(*on("n0", [team_pod(f"b{n}", "b") for n in range(4)]))
+    capacity = make_node("new", cpu="64", memory="64Gi", resources={GPU: 4}).allocatable
+    teams.play([ObjectSeen(NODE_CLAIM, "new", NodeClaim("new", allocatable=capacity, created_s=teams.now))])
+    teams.see(*gang("g", "a", 3, created_s=1.0))
+    teams.now += 5.0
+    other = make_pod("other", cpu="1", scheduler_name="moorage")
+    teams.see(other)
+    teams.end(other)
+    assert not teams.evicted
+
+
+def test_nothing_is_due_once_the_last_queue_is_gone() -> None:
+    """An evicted pod was expected back: that time passes, and the engine does not ask to be called for it for ever."""
+    teams = Teams(make_queue("a", 4), make_queue("b"), nodes=(4,))
+    teams.see(*on("n0", [team_pod(f"b{n}", "b") for n in range(4)]))
+    teams.see(team_pod("a0", "a", 2))
+    assert teams.evicted
+    teams.engine.handle([ObjectGone(QUEUE, name) for name in "ab"], teams.now)
+    teams.now += 120.0
+    teams.play([])
+    _, next_s = teams.engine.handle([], teams.now)
+    assert next_s is None or next_s > teams.now
 
 
 # --- pods that end by themselves ---
@@ -237,16 +329,19 @@ def told(commands: list[Command]) -> Counter[str]:
 
 def test_members_share_a_reason_and_hear_it_again_when_its_kind_changes() -> None:
     """Every member has the condition and one the event; another number is told after a minute, another kind at once."""
-    teams = Teams(make_queue("q"), nodes=(4,))
+    teams = Teams(make_queue("q", 2), make_queue("other", 2), nodes=(4,))
     teams.see(*on("n0", [team_pod(f"r{n}", "q") for n in range(4)]))
-    members, all_of_it = gang("g", "q", 4), Counter(conditions=4, events=1)
+    members, all_of_it = gang("g", "q", 2), Counter(conditions=2, events=1)
     assert told(commands_of(teams, *map(PodSeen, members))) == all_of_it
     teams.now = 1.0
-    assert told(commands_of(teams, PodGone("default/r0"))) == all_of_it, "the queue has less than its share now"
-    teams.now = 2.0
-    assert not +told(commands_of(teams, PodGone("default/r1"))), "2 of 4 members fit, not 1"
+    assert not +told(commands_of(teams, PodGone("default/r0"))), "1 of 2 members fit, not 0"
     teams.now = 70.0
-    assert told(commands_of(teams, PodGone("default/r2"))) == all_of_it, "3 of 4"
+    taken = on("n0", [team_pod(f"s{n}", "other") for n in range(3)])
+    assert told(commands_of(teams, PodGone("default/r1"), *map(PodSeen, taken))) == all_of_it, "it has 2 of 2"
+    teams.now = 71.0
+    assert told(commands_of(teams, PodGone("default/r2"), PodGone("default/r3"))) == all_of_it, (
+        "not its share is at fault"
+    )
 
 
 def test_namespaces_take_turns_to_be_told() -> None:

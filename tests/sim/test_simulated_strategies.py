@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.adapters.memory.manifests import node_manifest, workload_manifest
+from moorage.adapters.memory.manifests import node_manifest, pod_manifest, workload_manifest
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy, targets
 from moorage.plugins.placement_strategy import PlacementStrategy
 from moorage.sim.outcome import SimulationOutcome
@@ -71,6 +71,25 @@ def test_every_kind_of_controller_is_split(kind: str) -> None:
     assert split(simulated([*cluster(pools), workload], RULES)) == {"first": 3, "second": 3}
 
 
+@pytest.mark.parametrize("by", [OURS, OTHERS, "policy"])
+def test_pods_without_a_controller_are_split_together(by: str) -> None:
+    """Six with one strategy in a namespace are 3 and 3, as under the webhook; those of other namespaces are others."""
+    text, pools = SAMPLES["web-app"]
+    notes = {} if by == "policy" else {by: text}
+    pods = [
+        pod_manifest(f"web-{number}", cpu="100m", labels={"app": "web-app"}, annotations=notes) for number in range(6)
+    ]
+    rules = [
+        {"base": 1, "weight": 1, "nodeSelector": {"node-type": "ondemand"}},
+        {"weight": 2, "nodeSelector": {"node-type": "spot"}},
+    ]
+    policies = [policy(rules)] if by == "policy" else []
+    assert split(simulated([*cluster(pools), *policies, *pods], RULES)) == {"first": 3, "second": 3}
+    lone = pod_manifest("lone", namespace="other", cpu="100m", annotations={OURS: text})
+    outcome = simulated([*cluster(pools), *pods, lone], RULES)
+    assert {story.node.rpartition("-")[0] for story in outcome.pods if story.name == "lone" and story.node} == {"first"}
+
+
 def policy(rules: list[Any]) -> dict[str, Any]:
     return {
         "apiVersion": "moorage.dev/v1alpha1",
@@ -111,6 +130,19 @@ def test_without_nodes_for_any_rule_the_simulation_places_by_default() -> None:
     assert split(outcome) == {"plain": 3}
     (warning,) = outcome.warnings
     assert "no node has the labels node-type:ondemand of rule 1" in warning
+
+
+@pytest.mark.parametrize("why", ["cordoned", "full"])
+def test_nodes_of_a_rule_that_take_no_pod_are_no_nodes(why: str) -> None:
+    """As under the webhook and the keeper: after the time of the fallback the pods go elsewhere, with a warning."""
+    text = "weight=1,nodeSelector=node-type:spot"
+    workload = workload_manifest("Deployment", "web", own={"replicas": 2}, annotations={OURS: text}, cpu="1")
+    spot = node_manifest("spot-0", cpu="32" if why == "cordoned" else "500m", labels={"node-type": "spot"})
+    spot["spec"] = {"unschedulable": why == "cordoned"}
+    outcome = simulated([*cluster({}), spot, workload], RULES)
+    assert split(outcome) == {"plain": 2}
+    (warning,) = outcome.warnings
+    assert "no node with the labels node-type:spot of rule 1" in warning
 
 
 def test_a_strategy_that_cannot_be_read_is_a_warning() -> None:

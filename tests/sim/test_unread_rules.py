@@ -126,5 +126,8 @@ def test_the_tables_are_complete() -> None:
         file = EXAMPLE_FOLDER / name / "config.yaml"
         (profile,) = read_configuration(file.read_bytes(), "", Registry(BUILTIN)).profiles
         assert profile.scheduler_name == name
-        enabled = yaml.safe_load(file.read_text())["profiles"][0]["plugins"]["multiPoint"]["enabled"]
+        documents = [
+            each for each in yaml.safe_load_all(file.read_text()) if each["kind"] == "KubeSchedulerConfiguration"
+        ]
+        enabled = documents[0]["profiles"][0]["plugins"]["multiPoint"]["enabled"]
         assert [plugin["name"] for plugin in enabled if plugin["name"] not in words] == []

@@ -77,6 +77,7 @@ def test_a_good_plugin_passes_every_check() -> None:
     check_plugin(Comfort, reference_filter=comfort_filter, reference_score=comfort_score)
     check_plugin(Comfort, {"comfortable": 4})
     check_plugin(Comfort, ComfortArgs(comfortable=1))
+    check_plugin(Soft, reference_filter=comfort_filter, reference_score=comfort_score)
 
 
 class Forgetful(Comfort):
@@ -182,6 +183,41 @@ class Relative(Comfort):
         return np.where(counts == counts.min(initial=1000), 100, 0)
 
     score_row = None  # type: ignore[assignment]
+
+
+class Soft(Comfort):
+    """Keeps all promises: it had rather not have what is half full."""
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        return Rejections((self.counts(cycle, rows) > 1).astype(np.int64), (Reason("node(s) had company"),))
+
+
+class RelativelySoft(Soft):
+    """Passes over all but the emptiest of the rows."""
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        counts = self.counts(cycle, rows)
+        return Rejections((counts > counts.min()).astype(np.int64), (CROWDED,)) if len(rows) else None
+
+
+class SoftAndOpen(RelativelySoft):
+    """The same; its answers are not kept."""
+
+    reads: ClassVar[Reads] = Reads.CLUSTER
+
+
+class SoftlyFloating(Soft):
+    """Marks rows with floats."""
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        return Rejections(np.zeros(len(rows)), (CROWDED,))  # type: ignore[arg-type]
+
+
+class SoftlySecretive(Soft):
+    """Has its preferences by a label that `sign` leaves out."""
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        return super().filter_softly(cycle, rows) if cycle.template.labels.get("app") == "web" else None
 
 
 class MemoReader(Comfort):
@@ -342,11 +378,16 @@ BAD = [
     (NormalizesInPlace, "arguments untouched"),
     (RowCounter, "node order irrelevant"),
     (Relative, "rows judged singly"),
+    (RelativelySoft, "rows judged singly"),
+    (SoftAndOpen, "rows judged singly"),
+    (SoftlyFloating, "dtype"),
+    (SoftlySecretive, "sign honest"),
     (MemoReader, "rows judged singly"),
     (HastyRow, "row paths agree"),
     (SlowRow, "row paths agree"),
     (Secretive, "sign honest"),
     (ClaimsNodeOnly, "reads honest"),
+    (ClaimsNodeOnly, "decisions anew"),
     (LooksAround, "reads honest"),
     (Explodes, "raises nothing"),
     (BadGate, "other points"),

@@ -18,6 +18,7 @@ from moorage.core.pods import Pod, on_node
 from moorage.engine.engine import Engine
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.lives import named
+from moorage.views.loglines import KUBERNETES_MARK
 from moorage.wire.configuration import read_configuration
 
 EXAMPLES = Path(__file__).parents[2] / "deploy/examples"
@@ -50,7 +51,8 @@ class Logged:
 
 def _line(line: object) -> str:
     assert isinstance(line, dict)
-    facts = {key: value for key, value in line.items() if key not in ("event", "log_level", "pod")}
+    facts = {key: value for key, value in line.items() if key not in ("event", "log_level", "pod", KUBERNETES_MARK)}
+    assert line[KUBERNETES_MARK] is True
     shown = "".join(f" {key}={value}" for key, value in facts.items())
     return f"{line['pod'].removeprefix('default/')}: {line['event']}{shown}"
 
@@ -135,7 +137,7 @@ def test_a_pod_that_waits_is_told_of_queue_by_queue() -> None:
 
 
 def test_controller_spread_tells_what_it_counted_and_rejected() -> None:
-    """At 4: desired, required and where that comes from, the hosts so far, and the nodes that it rejected."""
+    """At 4: desired, required and where that comes from, the hosts so far, and the nodes that it passed over."""
     logged = Logged("controller-spread-scheduler", 4)
     annotations = FrozenDict({"controller-spread-scheduler/min-hosts": "3"})
     shop = Workload("ReplicaSet", "default", "shop", "default/shop", annotations=annotations, replicas=5)
@@ -144,9 +146,10 @@ def test_controller_spread_tells_what_it_counted_and_rejected() -> None:
     logged.turn(PodSeen(placed))
     told, commands = logged.turn(PodSeen(logged.pod("shop-1", owner="shop")))
     wants = "ReplicaSet/shop wants 5 pods on at least 3 hosts (controller-spread-scheduler/min-hosts=3)"
-    reason = "node(s) would leave controller ReplicaSet/shop on too few hosts"
+    has = "has 1 on 1: n1 (1); 3 to come after this one"
+    reason = "node(s) hosted controller ReplicaSet/shop already, which wants more"
     assert [line for line in told if "plugin=" in line] == [
-        f"shop-1: Rule counted plugin=ControllerSpread counted={wants} and has 1 on 1: n1 (1)",
+        f"shop-1: Rule counted plugin=ControllerSpread counted={wants} and {has}",
         f"shop-1: Nodes rejected plugin=ControllerSpread count=1 reason={reason} nodes=n1",
     ]
     assert [command.node for command in commands if isinstance(command, Bind)] == ["n2"]

@@ -34,6 +34,7 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing.builders import make_pod
+from moorage.views.loglines import KUBERNETES_MARK
 from moorage.views.story import Sightings, bound, completion, decided, ending, ordered
 from moorage.views.words import LIFE, WORDS, HappeningKind, step_note
 
@@ -43,6 +44,9 @@ LEAVING = marks.leaving("taint spot", 0.0, 120.0, cordon=True)
 UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable", "no room")
 PROFILES = build_profiles(Configuration(), Registry(BUILTIN))
 UNTIL = "1970-01-01T00:02:00Z"
+
+HIDDEN = ("event", "log_level", KUBERNETES_MARK)
+"""Of a line that is on its way: what is not a field of it."""
 
 
 def annotated(kind: str, annotations: dict[str, str | None]) -> PatchObject:
@@ -159,9 +163,7 @@ def test_the_log_has_the_lines_of_its_verbosity(verbosity: int, dry_run: bool, l
         log.tell([], [BIND, failed, PatchPodStatus(OTHER, UNSCHEDULABLE), DeletePod(OTHER, "Preemption", "m", POD)])
         log.tell([BindDone(POD.uid, BindOutcome.BOUND, "n1")], [])
     assert [line["event"] for line in written] == lines
-    fields = {
-        line["event"]: {name: line[name] for name in line if name not in ("event", "log_level")} for line in written
-    }
+    fields = {line["event"]: {name: line[name] for name in line if name not in HIDDEN} for line in written}
     assert fields["Unable to schedule pod; no fit; waiting"] == {"pod": "ns/b", "err": "0/5 nodes are available"}
     assert fields["Evicting pod"] == {"pod": "ns/b", "preemptor": "ns/a", "reason": "Preemption"}
     chosen = {"pod": "ns/a", "node": "n1", "evaluatedNodes": 5, "feasibleNodes": 3}

@@ -60,6 +60,20 @@ def body(api_version: str, kind: str, metadata: dict[str, Any] | None = None, **
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **(metadata or {})}, **fields}
 
 
+def rolling(**update: Any) -> dict[str, Any]:
+    return {"strategy": {"type": "RollingUpdate", "rollingUpdate": update}}
+
+
+ROLLED_OUT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("paused", {"paused": True}, {"paused": True, "max_unavailable": 1}),
+    ("recreated", {"strategy": {"type": "Recreate"}}, {"max_unavailable": 6}),
+    ("without a gap", rolling(maxUnavailable=0), {}),
+    ("with a gap", rolling(maxUnavailable="50%", maxSurge=0), {"max_unavailable": 3}),
+    ("with neither", rolling(maxUnavailable="10%", maxSurge=0), {"max_unavailable": 1}),
+    ("with a surge in per cent", rolling(maxUnavailable="0%", maxSurge="1%"), {}),
+]
+"""Deployments: what is different, what their spec says, and the fields."""
+
 WORKLOADS = [
     pytest.param(
         body(
@@ -79,6 +93,14 @@ WORKLOADS = [
             "ReplicaSet", "default", "x", owner=Owner("Deployment", "web", "u1", "apps/v1"), selector=WEB, replicas=1
         ),
         id="ReplicaSet, replicas default to 1",
+    ),
+    *(
+        pytest.param(
+            body("apps/v1", "Deployment", spec={"replicas": 6, "selector": APP, **spec}),
+            Workload("Deployment", "default", "x", selector=WEB, replicas=6, **fields),
+            id=f"Deployment {name}",
+        )
+        for name, spec, fields in ROLLED_OUT
     ),
     pytest.param(
         body("apps/v1", "StatefulSet", spec={"replicas": 0, "selector": {}}),

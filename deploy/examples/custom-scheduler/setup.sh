@@ -93,9 +93,24 @@ cluster() {
   kubectl "$@" --context "$profile"
 }
 
+# ClusterRoleBindings have no namespace: each installation has its own, so that none takes the rights of another.
+binding() {
+  if [[ "$1" == kube-system ]]; then
+    printf 'custom-scheduler\n'
+  else
+    printf 'custom-scheduler-%s\n' "$1"
+  fi
+}
+
 render() {
   sed -e "s|amespace: kube-system\$|amespace: $namespace|" -e "s|image: custom-scheduler:latest\$|image: $image|" \
+    -e "/^kind: ClusterRoleBinding\$/,/^roleRef:\$/s|^  name: custom-scheduler\$|  name: $(binding "$namespace")|" \
     "$here/manifests.yaml"
+}
+
+# The namespace whose account has the binding of kube-system; former versions of this script gave it to any.
+holder() {
+  cluster get clusterrolebinding custom-scheduler -o 'jsonpath={.subjects[0].namespace}' 2>/dev/null || true
 }
 
 deploy() {
@@ -107,9 +122,17 @@ deploy() {
   if cluster get deployment custom-scheduler -n "$namespace" >/dev/null 2>&1; then
     known=true
   fi
+  local held
+  held="$(holder)"
+  if [[ "$namespace" == kube-system && -n "$held" && "$held" != kube-system ]]; then
+    fail "ClusterRoleBinding custom-scheduler gives its rights to namespace $held; run setup.sh $held first, which makes one of its own"
+  fi
   say "applying RBAC, configuration and deployment in $namespace"
   render >"$scratch/manifests.yaml"
   cluster apply -f "$scratch/manifests.yaml"
+  if [[ "$namespace" != kube-system && "$held" == "$namespace" ]]; then
+    cluster delete clusterrolebinding custom-scheduler
+  fi
   if [[ "$known" == true ]]; then
     # A new image under the old name, or another configuration, changes nothing in the deployment itself.
     cluster rollout restart deployment/custom-scheduler -n "$namespace"

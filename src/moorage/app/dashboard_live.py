@@ -52,6 +52,7 @@ _EVICTING = frozenset(
         "TaintManagerEviction",
         KeeperReason.SPOT_FALLBACK,
         KeeperReason.SPOT_RETURN,
+        KeeperReason.ON_DEMAND_RETURN,
         KeeperReason.PLACEMENT_REPAIR,
         KeeperReason.REPACK,
     }

@@ -15,6 +15,7 @@ from moorage.core.events import BindDone, BindOutcome, Event, PodGone, PodSeen
 from moorage.engine.breakers import Switched
 from moorage.engine.engine import Engine
 from moorage.views.lives import Accounts, Lives
+from moorage.views.loglines import AS_IN_KUBERNETES
 from moorage.views.story import bound, confirmed, decided
 from moorage.views.words import WORDS, Happening
 
@@ -105,7 +106,7 @@ class DecisionLog:
             line = WORDS[happening.what].line
             if line is not None and line.verbosity <= self._verbosity:
                 facts = {name: happening.facts[fact] for fact, name in line.fields.items()}
-                log.info(line.message, pod=happening.key, **facts)
+                log.info(line.message, pod=happening.key, **facts, **AS_IN_KUBERNETES)
 
 
 def tell_of_circuits(news: Iterable[Switched]) -> None:

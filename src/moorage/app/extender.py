@@ -129,7 +129,7 @@ class ExtenderProcess(Process):
 
     def unready(self) -> str:
         """Why requests are not answered; empty when they are."""
-        return self._unready or ("" if self.leading() else _STANDBY)
+        return self._unready or ("" if self.leading() else self.leaseless() or _STANDBY)
 
     def application(self) -> web.Application:
         """All endpoints."""

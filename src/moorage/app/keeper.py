@@ -24,16 +24,20 @@ from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
 from moorage.app.process import Process, run, tuned, until_stopped
 from moorage.app.sources import Following, watched_kinds
+from moorage.app.webhookcheck import WebhookCheck
 from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchNode, RecordEvent
 from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatched, PatchDone
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.core.values import dataclass
 from moorage.engine.keeping.keeper import Keeper
+from moorage.framework.admitting import webhook_configuration
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.views.story import ordered
 
+_ASK_S = 2.0
+"""How often the webhook is asked while a repair depends on it."""
 _LONGEST_PAUSE_S = 1.0
 """The loop runs at least this often, as a heartbeat for the renewal of the lease."""
 _DRAIN_S = 2.0
@@ -65,7 +69,8 @@ async def _main(configuration: Configuration, profiles: Sequence[Profile], optio
     election = settings.leader_election if options.dry_run is None else None
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
-        process = KeeperProcess(Keeper(profiles, settings), profiles, client, events_client, options, leadership)
+        check = WebhookCheck(client, webhook_configuration(configuration).webhook_name)
+        process = KeeperProcess(Keeper(profiles, settings), profiles, client, events_client, options, leadership, check)
         page = MetricsPage(*process.collectors())
         probes = Probes(options.metrics_at, options.health_at, process.unready, page.render)
         await until_stopped(_serve(process, probes), tuned(process))
@@ -89,11 +94,13 @@ class KeeperProcess(Process):
         client: KubeClient,
         events_client: KubeClient,
         options: KeeperOptions,
-        leadership: Leadership | None = None,
+        leadership: Leadership | None,
+        webhook: WebhookCheck,
     ) -> None:
         following = Following(client, watched_kinds(profiles, _READ), profiles, self._put)
         super().__init__(client, events_client, following, leadership)
         self._keeper = keeper
+        self._webhook = webhook
         self._metrics = KeeperMetrics(keeper)
         self._binder = Binder(client, self._put, jitter=random.Random().random, in_flight=8)
         self._disruptions = Disruptions(client, self._put)
@@ -108,7 +115,7 @@ class KeeperProcess(Process):
         return [self._metrics, *super().collectors()]
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
-        return self._loop(), self._binder.run(), self._disruptions.run()
+        return self._loop(), self._binder.run(), self._disruptions.run(), self._ask_webhook()
 
     async def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to a keeper
         self._acting = True
@@ -123,6 +130,7 @@ class KeeperProcess(Process):
         if self.leading():
             await self._disruptions.drained(_DRAIN_S)
         await super()._finish()
+        await self._webhook.aclose()
 
     # --- events in, commands out ---
 
@@ -139,6 +147,12 @@ class KeeperProcess(Process):
                 async with asyncio.timeout(pause_s):  # not wait_for, which may miss that it is cancelled
                     await self._wake.wait()
             self._wake.clear()
+
+    async def _ask_webhook(self) -> None:
+        while True:
+            if self._keeper.wants_webhook(clock.now_s()):
+                self._put(await self._webhook.ask())
+            await asyncio.sleep(_ASK_S)
 
     def _turn(self) -> float | None:
         self._ticked_s = time.monotonic()

@@ -70,6 +70,12 @@ class Leadership:
         elector = self._elector
         return elector is not None and not self._given_up and elector.leading()
 
+    def forbidden(self) -> str:
+        """Why this process can never lead, as it may not read or write the lease; empty while it may. From anywhere."""
+        elector = self._elector
+        why = "" if elector is None else elector.forbidden
+        return f"the lease {elector.name} cannot be had: {why}" if elector is not None and why else ""
+
     def start(self, heartbeat_s: Callable[[], float]) -> None:
         """Take part from now on. `heartbeat_s` returns the monotonic time of the work's last heartbeat."""
         self._heartbeat_s = heartbeat_s

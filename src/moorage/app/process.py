@@ -80,8 +80,15 @@ class Process:
     # --- what others see ---
 
     def unready(self) -> str:
-        """Why the process is not ready; empty once it knows the whole cluster, whether or not it acts."""
-        return self._unready
+        """Why the process is not ready; empty once it knows the whole cluster, whether or not it acts.
+
+        A standby that may not have the lease is not ready: it would never act.
+        """
+        return self._unready or self.leaseless()
+
+    def leaseless(self) -> str:
+        """Why this process can never act; empty if it may."""
+        return "" if self._leadership is None else self._leadership.forbidden()
 
     async def filled(self) -> None:
         """Wait until the process knows the whole cluster."""

@@ -20,7 +20,6 @@ from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.extenders import Extenders
-from moorage.adapters.kube.leaserecord import TERM_ANNOTATION
 from moorage.adapters.kube.provisioning import CapacityRequests
 from moorage.adapters.kube.reviews import AccessReviews
 from moorage.adapters.metrics.podresources import snapshot
@@ -50,6 +49,7 @@ from moorage.app.selfcheck import SelfCheck
 from moorage.app.sources import Following, watched_kinds
 from moorage.app.tracing import Traces, traces_of
 from moorage.app.trialkeeping import TrialKeeping
+from moorage.core.annotations import TERM_ANNOTATION
 from moorage.core.commands import (
     AskExtenders,
     AskPreemption,
@@ -146,7 +146,11 @@ async def _served(scheduler: Scheduler, configuration: Configuration, options: S
         gate = Gate(reviews, options.serving.always_allowed)
         sources = EndpointSources(
             options.component,
-            {"shutdown": scheduler.ending, "sched-handler-sync": scheduler.unlisted},
+            {
+                "shutdown": scheduler.ending,
+                "sched-handler-sync": scheduler.unlisted,
+                "leader-election-rights": scheduler.leaseless,
+            },
             page.render,
             lambda: scheduler.configz,
             scheduler.pod_resources,

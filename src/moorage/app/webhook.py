@@ -36,6 +36,7 @@ from moorage.app.endpoint import EndpointOptions
 from moorage.app.identity import own_address, own_namespace
 from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
+from moorage.core.arrivals import NODE_CLAIM
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.core.values import dataclass
 from moorage.engine.admission import Admission
@@ -162,7 +163,7 @@ class WebhookProcess(Process):
         """The address of the replica that this one follows; empty if it follows none."""
         self._company_changed = asyncio.Event()
         self._handler = WebhookHandler(self.admission, self.metrics, carry_out=self._record, forward=self._ask_elder)
-        kinds = [BY_ID[name] for name in ("Pod", "Node", *sorted(STRATEGY_KINDS))]
+        kinds = [BY_ID[name] for name in ("Pod", "Node", NODE_CLAIM, *sorted(STRATEGY_KINDS))]
         super().__init__(client, events_client, Following(client, kinds, (), self._handler.put))
         component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
         self._presence = Presence(

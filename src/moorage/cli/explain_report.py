@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -11,7 +11,7 @@ import msgspec
 from moorage.core.phrases import counted, listed, room_made
 from moorage.core.trials import Side
 from moorage.engine.counterfactual import runner_up
-from moorage.engine.explain import NodeExplanation
+from moorage.engine.explain import PASSED_OVER, NodeExplanation
 from moorage.engine.opinion import Opinion
 from moorage.sim import tables
 from moorage.sim.explanations import nodes_document
@@ -118,7 +118,8 @@ def ranked(opinion: Opinion) -> Ranked:
 
     def place(item: tuple[str, NodeExplanation]) -> tuple[Any, ...]:
         name, node = item
-        return (bool(node.rejected), -node.total, name != opinion.node, str(node.rejected), name)
+        why = str(node.rejected or node.passed_over)
+        return (bool(node.rejected), not node.competes, -node.total, name != opinion.node, why, name)
 
     return sorted(opinion.nodes.items(), key=place)
 
@@ -160,8 +161,9 @@ def _standing(opinion: Opinion) -> str:
         again = opinion.node == opinion.stands_on
         return f"and the plan of its pod group would put it {'there again' if again else f'on {opinion.node}'} now."
     if here.rejected:
-        reasons = "; ".join(f"{plugin}: {', '.join(said)}" for plugin, said in here.rejected.items())
-        return f"which would reject it now ({reasons}); {now}"
+        return f"which would reject it now ({_why(here.rejected)}); {now}"
+    if here.passed_over:
+        return f"which would be {PASSED_OVER} ({_why(here.passed_over)}); {now}"
     feasible = _feasible(opinion)
     better = [name for name, node in feasible if node.total > here.total]
     if not better:
@@ -174,12 +176,17 @@ def _standing(opinion: Opinion) -> str:
 
 
 def _feasible(opinion: Opinion) -> Ranked:
-    return [(name, node) for name, node in ranked(opinion) if not node.rejected]
+    return [(name, node) for name, node in ranked(opinion) if node.competes]
 
 
 def _row(opinion: Opinion, name: str, node: NodeExplanation) -> tuple[str, str, str]:
     mark = " *" if name == opinion.node else ""
     if node.rejected:
-        why = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in node.rejected.items())
-        return (name + mark, "-", why)
+        return (name + mark, "-", _why(node.rejected))
+    if node.passed_over:
+        return (name + mark, "-", f"{_why(node.passed_over)} ({PASSED_OVER})")
     return (name + mark, str(node.total), " ".join(f"{plugin}={score}" for plugin, score in node.scores.items()))
+
+
+def _why(reasons: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{plugin}: {', '.join(said)}" for plugin, said in reasons.items())

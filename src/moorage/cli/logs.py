@@ -15,9 +15,13 @@ import click
 import structlog
 
 from moorage.cli.options import TRACEBACK_VERBOSITY, Session, session_of
+from moorage.views.loglines import KUBERNETES_MARK
 
 _TRACEBACK = "exception"
 """The one value that has lines of its own; they are indented, so that none looks like a line of the log."""
+_MESSAGE = "\0message"
+"""Where the message of a line is while the line is rendered, as kube-scheduler has a field `event`."""
+_OUR_KEYS = (_MESSAGE, "level", "timestamp", _TRACEBACK)
 DEBUG_VERBOSITY = 4
 """From here on debug lines are written, as with Kubernetes' own commands."""
 
@@ -48,8 +52,36 @@ def _rendering(session: Session) -> list[structlog.typing.Processor]:
     terminal.
     """
     if session.log_format == "json":
-        return [structlog.processors.JSONRenderer()]
-    return [_made_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        return [_unmarked, structlog.processors.JSONRenderer()]
+    renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), event_key=_MESSAGE)
+    return [_made_printable, _as_klog, renderer]
+
+
+def _unmarked(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    line.pop(KUBERNETES_MARK, None)
+    return line
+
+
+class _Shown:
+    """A value as it is to be shown: the renderer writes texts with spaces in a way of its own."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _as_klog(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Show the fields of kube-scheduler's lines as it does: texts in quotes, and what moved a pod as `event`."""
+    line[_MESSAGE] = line.pop("event")
+    if line.pop(KUBERNETES_MARK, False):
+        for key, value in line.items():
+            if isinstance(value, str) and key not in _OUR_KEYS:
+                line[key] = _Shown('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"')
+        if "cause" in line:
+            line["event"] = line.pop("cause")
+    return line
 
 
 def _made_printable(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -15,6 +15,9 @@ from moorage.cli.options import (
     session_of,
 )
 
+_LEVEL = "LOG_LEVEL"
+_LEVELS = ("", "debug", "info")
+
 
 @click.command()
 @config_option
@@ -44,7 +47,7 @@ def command(
 ) -> None:
     """Assign new pods a rule of their placement strategy, whichever scheduler places them.
 
-    LOG_LEVEL=debug in the environment is the same as -v 4.
+    LOG_LEVEL=debug in the environment is the same as -v 4; info, the default, changes nothing.
     """
     from moorage.app.webhook import WebhookOptions, run_webhook  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
@@ -54,6 +57,7 @@ def command(
     from moorage.cli.profiles import configuration_of, load_reading  # noqa: PLC0415
 
     configure_logs(_session(context))
+    _tell_of_level()
     if self_signed and (tls_cert or tls_key):
         raise InputError(
             ["--self-signed: certificates are made, so --tls-cert and --tls-key mean nothing; remove them"]
@@ -80,6 +84,19 @@ def _session(context: click.Context) -> Session:
     from moorage.cli.logs import DEBUG_VERBOSITY  # noqa: PLC0415
 
     session = session_of(context)
-    if os.environ.get("LOG_LEVEL", "").lower() == "debug":
+    if os.environ.get(_LEVEL, "").strip().lower() == "debug":
         session.verbosity = max(session.verbosity, DEBUG_VERBOSITY)
     return session
+
+
+def _tell_of_level() -> None:
+    """Warn of a level that is not known."""
+    import os  # noqa: PLC0415
+
+    import structlog  # noqa: PLC0415
+
+    level = os.environ.get(_LEVEL, "").strip()
+    if level.lower() not in _LEVELS:
+        structlog.get_logger().warning(
+            f"environment variable {_LEVEL} is {level!r}, which is no level; write debug or info. Until then it is info"
+        )

@@ -14,6 +14,8 @@ ON_DEMAND_BASE = ("moorage.dev/on-demand-base",)
 """On a controller: how many of its pods stay on on-demand nodes."""
 SPOT = "moorage.dev/spot"
 """On a pod, as annotation or label: `never` keeps it off spot nodes."""
+TERM_ANNOTATION = "moorage.dev/term"
+"""On every pod that an elected leader of Moorage's has bound: the Binding has it, and the API server copies it."""
 
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _LARGEST = 2**31 - 1

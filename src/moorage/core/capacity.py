@@ -60,6 +60,21 @@ CAPACITY_LABELS: tuple[CapacityLabel, ...] = (
 """The labels that are always read."""
 
 
+@dataclass(frozen=True, slots=True)
+class CapacityAim:
+    """On which capacity the pods of a workload should stand."""
+
+    on_demand: int | None
+    """How many on on-demand nodes; the others on spot nodes. None: all."""
+    last_on_demand: bool = True
+    """Whether the last pod should be on an on-demand node when the workload is scaled down to one."""
+
+    @property
+    def kept_on_demand(self) -> int | None:
+        """How many should be there however far the workload is scaled down; None: all."""
+        return None if self.on_demand is None else max(self.on_demand, int(self.last_on_demand))
+
+
 class CapacityTypes:
     """Tells the capacity of nodes by these labels; `unlabelled` is what nodes count as that say nothing."""
 

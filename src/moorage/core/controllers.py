@@ -1,8 +1,8 @@
 """The controller that a pod belongs to: found through owner references, or by name where one in the middle is missing.
 
 A pod of a Deployment names its ReplicaSet, a pod of a CronJob its Job; users know the Deployment and the CronJob. Only
-their annotations count: Kubernetes copies annotations down and never takes them away again. The simulator leaves out
-the one in the middle, so a pod may also name a Deployment or CronJob itself.
+their annotations count: Kubernetes copies annotations down and never takes them away again. A pod of a hand-written
+file may also name a Deployment or CronJob itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from moorage.core.pods import Owner, PodTemplate
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState
 
+REVISION = "deployment.kubernetes.io/revision"
+"""Annotation of a Deployment and of its ReplicaSets: the number of the revision."""
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+_DIGITS = 10
 TEMPLATE_HASH = "pod-template-hash"
 """Label of a ReplicaSet's pods; also the end of its name, where a Deployment made it."""
 
@@ -56,6 +60,14 @@ class Controller(NamedTuple):
     size: int | None
     """For how many pods the workload is made, whatever a rollout or the progress of a Job has left of them now."""
     annotations: FrozenDict[str, str] = EMPTY
+    made: int | None = None
+    """How many pods the named owner will have in the end. The newest revision of a Deployment will have as many as the
+    Deployment wants, unless its rollout is paused; others have what they want at present, or less."""
+    rollout: int | None = None
+    """Of the newest revision of a Deployment, unless paused: how many pods of all revisions its rollout leaves running;
+    as long as more run, it removes old ones. None for others."""
+    beside: bool = False
+    """Whether it is an older revision of a Deployment, or a paused one: pods of other revisions stay beside its own."""
 
     @property
     def title(self) -> str:
@@ -73,12 +85,35 @@ def controller_of(state: ClusterState, template: PodTemplate) -> Controller | No
         return _by_name(state, template, owner)
     above = direct.owner
     if above is None or above.kind != _ABOVE.get(owner.kind) or not _is_known_kind(above):
-        return Controller(owner, owner.kind, owner.name, direct.desired, wanted_of(direct), direct.annotations)
+        desired = direct.desired
+        return Controller(owner, owner.kind, owner.name, desired, wanted_of(direct), direct.annotations, desired)
     top = _find(state, template.namespace, above)
     size = wanted_of(top if top is not None and top.kind == DEPLOYMENT else direct)
     # A Deployment's annotations are copied to its ReplicaSets: they count where the Deployment itself cannot be read.
     said = direct.annotations if top is None else top.annotations
-    return Controller(owner, above.kind, above.name, direct.desired, size, said)
+    made, rollout, beside = _prospects(direct, top)
+    return Controller(owner, above.kind, above.name, direct.desired, size, said, made, rollout, beside)
+
+
+def _prospects(direct: Workload, top: Workload | None) -> tuple[int, int | None, bool]:
+    """What becomes of a ReplicaSet or Job: `made`, `rollout` and `beside` of its controller."""
+    if direct.kind != REPLICA_SET:
+        return direct.desired, None, False
+    if top is None:  # may not be read; the controller writes its size on its ReplicaSets
+        text = direct.annotations.get(_DESIRED, "")
+        size = int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else direct.desired
+        return size, size, False
+    if top.paused or not _is_newest(direct, top):
+        return direct.desired, None, True
+    return top.replicas, top.replicas - top.max_unavailable, False
+
+
+def _is_newest(replica_set: Workload, deployment: Workload) -> bool:
+    """Whether this is the revision that the Deployment rolls out; where nobody numbers revisions, all are."""
+    one, other = (each.annotations.get(REVISION, "") for each in (replica_set, deployment))
+    if not (one.isascii() and one.isdigit() and other.isascii() and other.isdigit()):
+        return True
+    return (len(one), one) >= (len(other), other)
 
 
 def named_after(template: PodTemplate) -> tuple[str, str] | None:
@@ -112,7 +147,10 @@ def _by_name(state: ClusterState, template: PodTemplate, owner: Owner) -> Contro
     top = None if above is None else state.object(above[0], object_key(template.namespace, above[1]))
     if not isinstance(top, Workload):
         return Controller(owner, owner.kind, owner.name, None, None)
-    return Controller(owner, top.kind, top.name, top.desired, wanted_of(top), top.annotations)
+    beside = top.kind == DEPLOYMENT and top.paused
+    rollout = top.replicas - top.max_unavailable if top.kind == DEPLOYMENT and not beside else None
+    size = wanted_of(top)
+    return Controller(owner, top.kind, top.name, top.desired, size, top.annotations, top.desired, rollout, beside)
 
 
 def _is_known_kind(owner: Owner) -> bool:

@@ -280,5 +280,15 @@ class NodePatched:
     message: str = ""
 
 
-KeeperEvent: TypeAlias = Event | EvictDone | NodePatched
+@dataclass(frozen=True, slots=True)
+class WebhookAsked:
+    """The webhook that gives new pods their rules was asked whether it answers, as the API server would ask it."""
+
+    problem: str = ""
+    """Why it did not; empty if it did."""
+    excluded: frozenset[str] | None = None
+    """Namespaces whose pods it is not asked about; None where other conditions decide about that."""
+
+
+KeeperEvent: TypeAlias = Event | EvictDone | NodePatched | WebhookAsked
 """The events that the keeper receives."""

@@ -108,6 +108,8 @@ class GangIndex:
     def __init__(self) -> None:
         self._standing: dict[GangKey, dict[str, PodRecord]] = {}
         self._makers: dict[GangKey, dict[Place, Workload]] = {}
+        self.moving: frozenset[str] = frozenset()
+        """Members, by uid, whose successor has another node at once: they are evicted without the others."""
 
     def __bool__(self) -> bool:
         return bool(self._standing)
@@ -226,18 +228,56 @@ def _desired(state: ClusterState, key: GangKey, templates: Iterable[PodTemplate]
 
     Controllers without a pod count too: a pod that was released or lost is recreated.
     """
-    counts = {place: maker.desired for place, maker in state.gangs.makers(key).items() if not maker.deleting}
+    found = {place: maker for place, maker in state.gangs.makers(key).items() if not maker.deleting}
     for template in templates:
         owner = template.owner
         if owner is None or owner.kind not in SIZE_KINDS:
             return None
         place = (owner.kind, object_key(template.namespace, owner.name))
-        if place not in counts:
+        if place not in found:
             workload = state.object(*place)
             if not isinstance(workload, Workload):
                 return None
-            counts[place] = workload.desired
-    return sum(counts.values()) or None
+            found[place] = workload
+    return _sum_of(state, found) or None
+
+
+def _sum_of(state: ClusterState, workloads: Mapping[Place, Workload]) -> int:
+    """How many pods they want; the ReplicaSets of one Deployment, of which a rollout makes more, no more than that."""
+    counts: dict[Place, int] = {}
+    above: dict[Place, Workload] = {}
+    for place, workload in workloads.items():
+        deployment = deployment_of(workload)
+        found = None if deployment is None else state.object(*deployment)
+        whose = place
+        if deployment is not None and isinstance(found, Workload) and deployment not in workloads:
+            whose, above[deployment] = deployment, found
+        counts[whose] = counts.get(whose, 0) + workload.desired
+    for place, known in above.items():
+        counts[place] = _rolled_out(state, workloads, known, counts[place])
+    return sum(counts.values())
+
+
+def _rolled_out(state: ClusterState, workloads: Collection[Place], deployment: Workload, count: int) -> int:
+    """How many members a Deployment wants while its ReplicaSets want so many; others of them may be of no gang.
+
+    A rollout makes more pods for a while, or fewer between two steps.
+    """
+    if count >= deployment.desired:
+        return deployment.desired
+    place = (deployment.kind, deployment.key)
+    sets: Collection[Workload] = state.objects.get(REPLICA_SET, {}).values()
+    others = (each for each in sets if deployment_of(each) == place)
+    elsewhere = sum(each.desired for each in others if (each.kind, each.key) not in workloads)
+    return max(count, deployment.desired - elsewhere)
+
+
+def deployment_of(workload: Workload) -> Place | None:
+    """The Deployment of a ReplicaSet; None for others."""
+    owner = workload.owner
+    if owner is None or owner.kind != DEPLOYMENT or workload.kind != REPLICA_SET:
+        return None
+    return DEPLOYMENT, object_key(workload.namespace, owner.name)
 
 
 def taken_along(state: ClusterState, victims: Iterable[PodRecord]) -> list[PodRecord]:
@@ -247,11 +287,12 @@ def taken_along(state: ClusterState, victims: Iterable[PodRecord]) -> list[PodRe
     going: dict[GangKey, set[str]] = {}
     for record in victims:
         key = record.pod.template.gang
-        if key is not None:
+        if key is not None and record.pod.uid not in state.gangs.moving:
             going.setdefault(key, set()).add(record.pod.uid)
     found: list[PodRecord] = []
     for key, uids in going.items():
-        rest = [record for record in lasting(state, key) if record.pod.uid not in uids]
+        stay = (record for record in lasting(state, key) if record.pod.uid not in state.gangs.moving)
+        rest = [record for record in stay if record.pod.uid not in uids]
         terms = terms_of(state, key) if rest else None
         if terms is not None and len(rest) < terms.least_left:
             found.extend(sorted(rest, key=lambda record: record.pod.key))

@@ -13,7 +13,7 @@ from moorage.core.claimshares import published_devices
 from moorage.core.columns import FIRST_COLUMNS, PODS_COLUMN, most_of
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
-from moorage.core.ownercounts import owner_key
+from moorage.core.ownercounts import strategy_group
 from moorage.core.podterms import HeldTerm, held_terms
 from moorage.core.sharedevices import DeviceColumns, model_of
 from moorage.core.sparsecounts import SparseCounts
@@ -126,16 +126,16 @@ def _check_owners(state: ClusterState) -> None:
         return
     want: dict[str, Counter[int]] = {}
     for record in state.records():
-        if record.row != NOWHERE and record.pod.deleted_s is None and record.pod.template.owner is not None:
-            want.setdefault(owner_key(record.pod.template), Counter())[record.row] += 1
+        if record.row != NOWHERE and state.owners.counts(record.pod):
+            want.setdefault(strategy_group(record.pod.template), Counter())[record.row] += 1
     found = {key: _counter(counts) for key, counts in state.owners.all()}
     check(found == want, "live pods by owner differ from a recount")
     marked: dict[tuple[str, Stamp], Counter[int]] = {}
     for record in state.records():
         template = record.pod.template
         stamp = stamp_of(template)
-        if stamp.text and record.row != NOWHERE and record.pod.deleted_s is None and template.owner is not None:
-            marked.setdefault((owner_key(template), stamp), Counter())[record.row] += 1
+        if stamp.text and record.row != NOWHERE and state.owners.counts(record.pod):
+            marked.setdefault((strategy_group(template), stamp), Counter())[record.row] += 1
     stamped = {(key, stamp): _counter(counts) for key, stamp, counts in state.owners.all_stamped()}
     check(stamped == marked, "live pods by stamp differ from a recount")
 

@@ -115,6 +115,10 @@ class Workload(Namespaced):
     """Whether it makes a pod only when those before are ready (a StatefulSet that is not Parallel)."""
     topology: TopologyAsk | None = None
     """What its annotations ask of the levels of a Topology, for all of its pods."""
+    paused: bool = False
+    """Whether the rollout of a Deployment is paused."""
+    max_unavailable: int = 0
+    """By how many pods a rollout of a Deployment may fall short of `replicas`."""
     ends_s: float | None = None
     """When a Job has ended at the latest, by its activeDeadlineSeconds; None if it has none, or has not started."""
 

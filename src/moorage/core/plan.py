@@ -120,6 +120,17 @@ class Plan:
         tree = self._trees.get(unit_id)
         return 0 if tree is None else tree.size
 
+    def used_before(self, key: tuple[Any, ...]) -> int:
+        """Number of nodes that the plan gives to units that come before such a key."""
+        order, used, tree = (key, ""), 0, self._root
+        while tree is not _EMPTY:
+            if tree.order < order:
+                used += tree.left.total + (tree.size if tree.taken else 0)
+                tree = tree.right
+            else:
+                tree = tree.left
+        return used
+
     def changes(self) -> tuple[list[str], list[str]]:
         """Units that entered the plan and that left it since the last call, each in order.
 

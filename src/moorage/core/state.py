@@ -9,7 +9,7 @@ Invariants (`moorage.core.invariants.check_invariants` compares them with a reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum, auto
 from itertools import repeat
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from moorage.core.nodes import Node
 from moorage.core.nodetaints import TaintColumn, TaintSet
 from moorage.core.nominations import Nominations
 from moorage.core.objects import PLACEMENT_POLICY, SERVICE
-from moorage.core.ownercounts import OwnerCounts
+from moorage.core.ownercounts import OwnerCounts, is_like_its_labels
 from moorage.core.podcounts import LabelGroup, PodCounts
 from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.podterms import PodTerms
@@ -233,9 +233,26 @@ class ClusterState:
 
     def owner_rows(self, template: PodTemplate) -> SparseCounts:
         """How many live pods with the owner of this one stand on which row, assumed ones included. Do not change it."""
+        return self._followed_owners().rows(template)
+
+    def workload_rows(self, template: PodTemplate) -> SparseCounts:
+        """As `owner_rows`, with the pods of every revision of a Deployment. Do not change it."""
+        return self._followed_owners().workload_rows(template)
+
+    def _followed_owners(self) -> OwnerCounts:
         if not self.owners.followed:
-            self.owners.follow((record.pod, record.row) for record in self._records.values() if record.row != NOWHERE)
-        return self.owners.rows(template)
+            self.owners.follow(self._standing())
+        return self.owners
+
+    def group_rows(self, template: PodTemplate) -> SparseCounts:
+        """As `owner_rows`, for what placement strategies take for one workload. Do not change it."""
+        owners = self._followed_owners()
+        if not owners.alike_followed and is_like_its_labels(template):
+            owners.follow_alike(self._standing())
+        return owners.group_rows(template)
+
+    def _standing(self) -> Iterator[tuple[Pod, int]]:
+        return ((record.pod, record.row) for record in self._records.values() if record.row != NOWHERE)
 
     def shares(self) -> DeviceColumns:
         """What is left of the devices that pods share, counted from the first use on. Do not change it."""

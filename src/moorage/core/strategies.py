@@ -14,8 +14,9 @@ Pods of a DaemonSet belong to their node and have no strategy.
 
 Pods are counted by the owner that they name, so a rollout gives the new ReplicaSet its own split. Terminating and
 finished pods do not count, assumed ones do. A pod counts for the rule that `rule_of` says: that of its stamp, else the
-one that its node belongs to; one on a node of no rule counts for none. A pod without an owner is the only one of its
-kind. The numbers come from counters (`OwnerCounts`); no pods are scanned.
+one that its node belongs to; one on a node of no rule counts for none. Pods without an owner are one workload if they
+have the same strategy annotation, or without one the same labels, in one namespace (`strategy_group`). The numbers come
+from counters (`OwnerCounts`); no pods are scanned.
 """
 
 from __future__ import annotations
@@ -122,11 +123,6 @@ def rules_at(state: ClusterState, strategy: Strategy, rows: Rows) -> Ids:
     return found
 
 
-def has_nodes(state: ClusterState, rule: Rule) -> bool:
-    """Whether any node has the labels of a rule."""
-    return bool(_matches(state, rule, state.rows()).any())
-
-
 def _matches(state: ClusterState, rule: Rule, rows: Rows) -> Mask:
     """The rows that have the labels of a rule, bool[len(rows)]."""
     matches: Mask = np.ones(len(rows), dtype=np.bool_)
@@ -140,9 +136,9 @@ def _matches(state: ClusterState, rule: Rule, rows: Rows) -> Mask:
 
 
 def rule_counts(state: ClusterState, template: PodTemplate, strategy: Strategy) -> tuple[int, ...]:
-    """How many live pods with the owner of this one each rule has."""
+    """How many live pods of the workload of this one each rule has."""
     counts = [0] * len(strategy.rules)
-    rows, numbers = state.owner_rows(template).above_zero()
+    rows, numbers = state.group_rows(template).above_zero()
     if not len(rows):
         return tuple(counts)
     left = numbers.astype(np.int64)

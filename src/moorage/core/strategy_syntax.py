@@ -222,18 +222,27 @@ class _Reader:
             self.complain(piece.column, f"rule {number} is empty", f"remove the extra ; or write {_EXAMPLE}")
             return draft
         behind_selector = False
+        read = draft
         for field in _split(piece, ","):
             name, equals, value = _cut(field, "=")
             if equals:
-                behind_selector = self._field(draft, name, value)
+                if name.text in read.given and {WEIGHT, NODE_SELECTOR} <= read.given:
+                    read = self._next_rule(read, name)
+                behind_selector = self._field(read, name, value)
             elif behind_selector:
-                self._label(draft, field)
+                self._label(read, field)
             else:
-                self._stray(draft, field)
+                self._stray(read, field)
         for required in (WEIGHT, NODE_SELECTOR):
             if required not in draft.given:
                 self._missing(draft, required)
         return draft
+
+    def _next_rule(self, draft: _Draft, name: _Piece) -> _Draft:
+        """A field comes again in a rule that has all it needs: said once, what follows is read as a rule of its own."""
+        remedy = f"write ; before {name.text} if the next rule begins there, or remove it"
+        self.complain(name.column, f"rule {draft.number} has {name.text} twice, behind a ,", remedy)
+        return _Draft(draft.number + 1, name.column)
 
     def judge(self, drafts: list[_Draft]) -> None:
         """Look at all rules together, as far as they could be read."""

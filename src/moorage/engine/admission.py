@@ -17,20 +17,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import Enum, StrEnum, auto
 from functools import partial
+from typing import NamedTuple
 
+from moorage.core.affinity import NodeAffinity
 from moorage.core.commands import RecordEvent, ref_of
 from moorage.core.controllers import owner_object
 from moorage.core.events import Event, NodeSeen, PodGone, PodSeen
 from moorage.core.follow import follow
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.limits import LEDGER_FAILURES
-from moorage.core.ownercounts import owner_key
+from moorage.core.nodes import Node
+from moorage.core.ownercounts import owner_key, strategy_group
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.strategies import FALLBACK, Holding, has_nodes, is_awaited, strategy_of
+from moorage.core.strategies import FALLBACK, Holding, is_awaited, strategy_of
 from moorage.core.strategy import (
     RULE_STAMP,
-    Rule,
     Stamp,
     Strategy,
     next_rule,
@@ -39,9 +41,12 @@ from moorage.core.strategy import (
     stamp_of,
     stamped_rule,
 )
+from moorage.core.taints import Toleration, is_barred
+from moorage.core.takers import Lack, expected_s, lack_of
 from moorage.core.values import dataclass
 from moorage.engine.announcing import Announcing
-from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
+from moorage.engine.roster import PLACED_BY, Roster
+from moorage.engine.stranded import Stranded
 from moorage.engine.waiting import Wait
 
 REPORTER = "moorage-webhook"
@@ -53,6 +58,18 @@ DOUBT_WAIT_S = 0.25
 _MOST_STRANGERS = 4096
 _MOST_FAILURES = 100
 _MOST_DESERTED = 1000
+
+
+_HELP = "make room or nodes for the rule, or change the strategy"
+
+
+class _Wanted(NamedTuple):
+    """A node that pods want: the labels of their rule, and what of the pods themselves decides about nodes."""
+
+    selector: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
+    node_selector: FrozenDict[str, str]
+    node_affinity: NodeAffinity | None
 
 
 class Outcome(StrEnum):
@@ -143,7 +160,7 @@ class Admission(Announcing):
     ) -> None:
         super().__init__()
         self.state = ClusterState()
-        """Nodes and controllers; pods are in the roster, as most relevant ones have no node yet."""
+        """Nodes with what stands on them, and controllers; the roster counts pods, as many of them have no node."""
         self.roster = Roster(ledger_s=ledger_s, me=me)
         self.peers = 0
         """Number of other replicas."""
@@ -155,11 +172,14 @@ class Admission(Announcing):
         self._ledger_s = ledger_s
         self._longest_wait_s = longest_wait_s
         self._fallback_s = fallback_s
-        self._deserted: dict[tuple[tuple[str, str], ...], float] = {}
-        """The labels of a rule that no node has -> since when pods have wanted such a node."""
+        self._stranded = Stranded(fallback_s)
+        self._deserted: dict[_Wanted, float] = {}
+        """What no node offers -> since when pods have wanted such a node."""
+        self._now_s = float("-inf")
+        """The latest time that is known."""
         self._strangers: set[str] = set()
         """Owners (`owner_key`) that did not appear in time; reviews do not wait for them again."""
-        self._failures: dict[Group, list[_Failure]] = {}
+        self._failures: dict[str, list[_Failure]] = {}
 
     # --- events in, commands out ---
 
@@ -167,19 +187,28 @@ class Admission(Announcing):
         """Apply an event of the API server."""
         match event:
             case PodSeen(pod):
+                self._stranded.seen(pod, self._now_s)
                 if self.roster.seen(pod):
                     self._tell(pod)
             case PodGone(uid):
+                self._stranded.gone(uid, self._now_s)
                 self.roster.gone(uid)
-            case _:
-                follow(self.state, event)
-        if isinstance(event, NodeSeen):
-            labels = event.node.labels.items()
-            for selector in [selector for selector in self._deserted if labels >= set(selector)]:
-                del self._deserted[selector]
+        follow(self.state, event)
+        if isinstance(event, NodeSeen) and self._deserted:
+            self._serves(event.node)
+
+    def _serves(self, node: Node) -> None:
+        """A node was seen: whoever wanted one like it and finds none begins to wait anew."""
+        if not node.ready or node.unschedulable:
+            return
+        labels = node.labels.items()
+        for wanted in [wanted for wanted in self._deserted if labels >= set(wanted.selector)]:
+            if not is_barred(node.taints, wanted.tolerations):
+                del self._deserted[wanted]
 
     def expire(self, now_s: float) -> None:
         """Forget pods that were admitted long ago and never seen."""
+        self._now_s = now_s
         self.roster.expire(now_s)
         for group in list(self._failures):
             left = [failure for failure in self._failures[group] if failure.failed_s + self._ledger_s > now_s]
@@ -192,6 +221,7 @@ class Admission(Announcing):
 
     def decide(self, asked: Asked, now_s: float, waited_s: float = 0.0) -> Verdict | Wait:
         """Decide about a pod; `waited_s` says how long this review has been waiting."""
+        self._now_s = now_s
         template = asked.template
         if asked.node or template.namespace in self._excluded:
             return NOTHING
@@ -219,7 +249,7 @@ class Admission(Announcing):
         owner = owner_object(self.state, template)
         if owner is None:
             return Credit.NO_OWNER
-        group = group_of(template)
+        group = strategy_group(template)
         lacking = owner.desired - self.roster.seen_of(group) - len(self.roster.unseen(group, now_s))
         return Credit.FULL if lacking > 0 else Credit.EXCESS
 
@@ -228,7 +258,7 @@ class Admission(Announcing):
     ) -> tuple[int, ...]:
         """How many pods of the group each rule has; with `unseen` including those in the ledger."""
         found = [0] * len(strategy.rules)
-        for given, crowd in self.roster.crowds(group_of(template), now_s, unseen=unseen):
+        for given, crowd in self.roster.crowds(strategy_group(template), now_s, unseen=unseen):
             for rule, number in rules_of_crowd(strategy, given, crowd, partial(self._place, given)):
                 found[rule] += number
         return tuple(found)
@@ -252,9 +282,9 @@ class Admission(Announcing):
             problem = f"rule {rule + 1} wants {key}:{value}, but the pod's nodeSelector says {key}:{own[key]}"
             remedy = f"remove {key} from the pod's nodeSelector or from the strategy"
             return self._failed(asked, holding, NOT_APPLICABLE, f"{problem}; {remedy}", now_s)
-        if self._is_deserted(strategy.rules[rule], now_s, count=not asked.dry_run):
-            problem = f"no node has had the labels {strategy.rules[rule].labels} of rule {rule + 1}"
-            remedy = f"default scheduling decides after {self._fallback_s:g} s; label nodes, or change the strategy"
+        problem = self._lack(template, strategy, rule, now_s, count=not asked.dry_run)
+        if problem:
+            remedy = f"default scheduling decides after {self._fallback_s:g} s; {_HELP}"
             return self._failed(asked, holding, FALLBACK, f"{problem}; {remedy}", now_s)
         notes = {RULE_STAMP: stamp(rule)}
         if self.peers:
@@ -270,16 +300,34 @@ class Admission(Announcing):
             source=holding.source,
         )
 
-    def _is_deserted(self, rule: Rule, now_s: float, *, count: bool) -> bool:
-        """Whether pods have waited long enough for a node of this rule; with `count`, one more waits from now on."""
-        if has_nodes(self.state, rule):
-            return False
-        since_s = self._deserted.get(rule.selector, now_s)
-        if count:
+    def _lack(self, template: PodTemplate, strategy: Strategy, rule: int, now_s: float, *, count: bool) -> str:
+        """Why pods have waited for nodes of this rule in vain, and long enough; empty if they have not.
+
+        With `count`, one more wants such a node from now on.
+        """
+        wanted = _Wanted(
+            strategy.rules[rule].selector, template.tolerations, template.node_selector, template.node_affinity
+        )
+        group = strategy_group(template)
+        lack = lack_of(self.state, template, strategy.rules[rule])
+        if lack is None:
+            self._deserted.pop(wanted, None)
+            self._stranded.helped(group, strategy, rule)
+            return ""
+        since_s = self._stranded.since_s(group, strategy, rule)
+        if lack is not Lack.ROOM:
+            since_s = min(self._deserted.get(wanted, now_s), now_s if since_s is None else since_s)
+            self._desert(wanted, now_s, count=count)
+        waited = since_s is not None and now_s - since_s >= self._fallback_s
+        if not waited or expected_s(self.state, template, strategy.rules[rule], now_s) is not None:
+            return ""
+        return lack.told(strategy.rules[rule], f"of rule {rule + 1}")
+
+    def _desert(self, wanted: _Wanted, now_s: float, *, count: bool) -> None:
+        if count and wanted not in self._deserted:
             if len(self._deserted) >= _MOST_DESERTED:
                 self._deserted.clear()
-            self._deserted[rule.selector] = since_s
-        return now_s - since_s >= self._fallback_s
+            self._deserted[wanted] = now_s
 
     # --- waiting ---
 
@@ -306,7 +354,7 @@ class Admission(Announcing):
             return now_s + patience_s - waited_s
         fresh = [
             entry.admitted_s + patience_s
-            for entry in self.roster.unseen(group_of(template), now_s)
+            for entry in self.roster.unseen(strategy_group(template), now_s)
             if entry.admitted_s + patience_s > now_s
         ]
         return min(now_s + patience_s - waited_s, max(fresh)) if fresh else None
@@ -316,15 +364,15 @@ class Admission(Announcing):
     def _failed(self, asked: Asked, holding: Holding, reason: str, problem: str, now_s: float) -> Verdict:
         note = f"placement strategy ignored, {holding.source}: {problem}"
         if not asked.dry_run:
-            told = self._failures.get(group_of(asked.template), [])
+            told = self._failures.get(strategy_group(asked.template), [])
             if len(self._failures) < LEDGER_FAILURES and len(told) < _MOST_FAILURES:
-                self._failures[group_of(asked.template)] = told
+                self._failures[strategy_group(asked.template)] = told
                 told.append(_Failure(reason, note, now_s))
         return Verdict(Outcome.FAILED, warning=note, source=holding.source)
 
     def _tell(self, pod: Pod) -> None:
         """A pod was seen for the first time: publish the failure that waited for its name."""
-        group = group_of(pod.template)
+        group = strategy_group(pod.template)
         failures = self._failures.get(group)
         if not failures or RULE_STAMP in pod.template.annotations:
             return

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import numpy as np
 
+from moorage.core.arrays import Ints
 from moorage.core.pods import Pod
 from moorage.core.templatecache import TemplateCache
 from moorage.engine.context import EngineContext
@@ -11,6 +15,7 @@ from moorage.framework.contract import SlackFilter
 from moorage.framework.cycle import Cycle
 
 _KEPT = 65_536
+_MANY = 1 << 32
 _NO_ROWS = np.empty(0, dtype=np.intp)
 
 Asked = tuple[tuple[int, int], ...]
@@ -36,6 +41,27 @@ class AskedAmounts:
             self._known.clear()
         found = self._known.get(pod.template)
         return self._known.keep(pod.template, self._find(pod)) if found is None else found
+
+    def suffices(self, pods: Iterable[Pod], least: int) -> bool:
+        """Whether nodes may have enough left for so many of these pods, where those that ask for the same are
+        considered alone; True if amounts say nothing.
+        """
+        found = 0
+        for asked, count in Counter(map(self.of, pods)).items():
+            if asked is None:
+                return True
+            found += min(count, self._held(asked))
+        return found >= least
+
+    def _held(self, asked: Asked) -> int:
+        """How many pods that ask for this fit into what all nodes have left."""
+        resources, rows = self._state.resources, self._state.rows()
+        held: Ints = np.full(len(rows), _MANY)
+        for column, amount in asked:
+            if amount:
+                left = resources.allocatable[column, rows] - resources.requested[column, rows]
+                held = np.minimum(held, left // amount)
+        return int(np.maximum(held, 0).sum())
 
     def _find(self, pod: Pod) -> Asked:
         runner = self._context.responsible(pod)

@@ -374,7 +374,7 @@ class Asking:
         changes = self._meanwhile.pop(entry.pod.uid, [])
         unit = entry.unit
         if entry.state is UNSCHEDULABLE and any(
-            self._queue.helps(name, unit, change) for change in changes for name in sorted(unit.rejected_by)
+            self._queue.helps(name, unit, change, now) for change in changes for name in sorted(unit.rejected_by)
         ):
             self._queue.wake(unit, now)
 

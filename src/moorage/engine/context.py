@@ -81,6 +81,8 @@ class EngineContext:
         self._tokens = 0
         self.stop: Stop | None = None
         """Only while the engine is being called."""
+        self.paced = False
+        """Whether that call has a budget, so that it is one of many."""
         self._alarms: list[tuple[float, int, Unit]] = []
         self._alarm_numbers = itertools.count()
         self.equip(self.runners_for(profiles))

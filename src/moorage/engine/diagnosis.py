@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moorage.framework.reasons import available, node_reasons
-from moorage.framework.runner import Judgement
+from moorage.framework.runner import Judgement, PluginRejections
 
 
 def unschedulable_message(judgement: Judgement, node_count: int) -> str:
@@ -27,7 +29,13 @@ def rejections_by_row(judgement: Judgement) -> dict[int, tuple[str, list[str]]]:
     found: dict[int, tuple[str, list[str]]] = {}
     for row in judgement.excluded:
         found[int(row)] = (min(judgement.excluded_by), [judgement.exclusion])
-    for verdict in judgement.verdicts:
+    return found | reasons_by_row(judgement.verdicts)
+
+
+def reasons_by_row(verdicts: Iterable[PluginRejections]) -> dict[int, tuple[str, list[str]]]:
+    """Row -> the plugin that rejected it, and its reasons."""
+    found: dict[int, tuple[str, list[str]]] = {}
+    for verdict in verdicts:
         for index, row in enumerate(verdict.rows):
             reasons = verdict.rejections.given(int(verdict.rejections.bits[index]))
             found[int(row)] = (verdict.plugin, [reason.text for reason in reasons])

@@ -168,7 +168,7 @@ class Engine:
         """Kind of change -> the plugins whose rejections it can help, filled on first use."""
         context, order = self._context, first.first(PlansUnits)
         gangs = self.gangs
-        context.planning = None if order is None else Planning(context, order, gangs.recovery.runs, gangs.concern)
+        context.planning = None if order is None else Planning(context, order, gangs.recovery, gangs.concern)
         self._rooms.equip(self._sort)
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
@@ -190,8 +190,10 @@ class Engine:
         """
         turn = Turn(now)
         self._context.stop, self.stopped_after = stop, ""
-        self._paced = budget < _UNLIMITED
+        self._paced = self._context.paced = budget < _UNLIMITED
         self.gangs.call_began()
+        if self._context.planning is not None:
+            self._context.planning.call_began(now)
         for event in events:
             self._handlers[type(event)](event, turn)
         looks = budget > 0
@@ -247,7 +249,7 @@ class Engine:
             self.gangs.review(turn)
         if self._notices.next_s() is not None:
             self._notices.tell(turn)
-        if self.queue.shared is not None:
+        if self.queue.shared is not None or self._rooms.expected:
             self._rooms.review(turn)
 
     def next_change_s(self, *, deciding: bool = True) -> float | None:
@@ -259,6 +261,7 @@ class Engine:
         times = [self.bindings.next_wakeup(), self._context.next_alarm()]
         if deciding:
             times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.stale.next_s()]
+            times.append(self._rooms.next_search_s())
         known = [time for time in times if time is not None]
         return min(known) if known else None
 
@@ -557,9 +560,9 @@ class Engine:
             found = self._woken_by[what, kind] = wakers_of(self._context.all_runners().values(), what, kind)
         return found
 
-    def _helps(self, name: str, unit: Unit, change: Change) -> bool:
+    def _helps(self, name: str, unit: Unit, change: Change, now: float) -> bool:
         sharing = self._context.sharing if self.queue.shared is not None else None
-        if sharing is not None and sharing.governs(unit.pod) and not sharing.worth_trying(unit, change):
+        if sharing is not None and sharing.governs(unit.pod) and not sharing.worth_trying(unit, change, now):
             return False
         return helps_unit(name, unit, change, self._context.runner_of, self.faults)
 
@@ -612,6 +615,8 @@ class Engine:
         (entry,) = unit.members.values()
         cycle = Cycle(pod, self.state, turn.now)
         cycle.misfit_s, cycle.work = entry.misfit_s, work_of(unit) if unit.pauses else WORK
+        if context.planning is not None:
+            cycle.only = context.planning.rows_for(pod)
         if context.observer is not None:
             context.observer(runner, cycle)
         if context.asking is not None and context.asking.takes(entry, runner, cycle, turn):

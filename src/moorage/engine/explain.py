@@ -7,21 +7,34 @@ from dataclasses import field
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
-from moorage.engine.diagnosis import rejections_by_row
+from moorage.engine.diagnosis import reasons_by_row, rejections_by_row
 from moorage.framework.contract import TellsDetails
 from moorage.framework.cycle import Cycle
 from moorage.framework.details import Detail
 from moorage.framework.runner import Judgement, Runner
 
+PASSED_OVER = "taken only if no other node fits"
+"""What a soft rejection means."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """One node: either which plugin rejected it and why, or every plugin's normalised score times its weight."""
+    """One node: which plugin rejected it and why, or every plugin's normalised score times its weight.
+
+    Or who passes it over and why: it fits, and is taken if no other node fits.
+    """
 
     rejected: dict[str, list[str]] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
     details: tuple[Detail, ...] = ()
     """More about the rejection, where the plugin can tell."""
+    passed_over: dict[str, list[str]] = field(default_factory=dict)
+    """Soft rejections that stand."""
+
+    @property
+    def competes(self) -> bool:
+        """Whether its score counts."""
+        return not self.rejected and not self.passed_over
 
     @property
     def total(self) -> int:
@@ -41,9 +54,12 @@ def explain(runner: Runner, state: ClusterState, pod: Pod, now: float) -> dict[s
     details = _details(runner, cycle, judgement)
     for row, (plugin, reasons) in rejections_by_row(judgement).items():
         found[state.node(row).name] = NodeExplanation(rejected={plugin: reasons}, details=details.get(row, ()))
-    if len(judgement.passed):
-        table = runner.score_table(cycle, judgement.passed)
-        for index, row in enumerate(judgement.passed):
+    left, passed_over = runner.prefer(cycle, judgement.passed)
+    for row, (plugin, reasons) in reasons_by_row(passed_over).items():
+        found[state.node(row).name] = NodeExplanation(passed_over={plugin: reasons})
+    if len(left):
+        table = runner.score_table(cycle, left)
+        for index, row in enumerate(left):
             scores = {name: int(column[index]) for name, column in table.items()}
             found[state.node(int(row)).name] = NodeExplanation(scores=scores)
     return dict(sorted(found.items()))

@@ -233,6 +233,7 @@ class Extending(Announcing):
         refusal = judgement.refusal
         if refusal is not None and refusal.code is Code.ERROR:
             return Filtered(error=f"running plugin {refusal.plugin}: {refusal.message}")
+        judgement = judgement.preferring(self._runner.prefer(cycle, judgement.passed))
         passed = np.zeros(self.state.capacity + 1, dtype=np.bool_)
         passed[judgement.passed] = True
         kept = np.flatnonzero(passed[rows])
@@ -291,10 +292,12 @@ class Extending(Announcing):
         row = self.state.row_of(node)
         if row is None:
             return False
+        cycle = Cycle(pod, self.state, now)
+        pre_filter(self._runner.plugins.pre_filter, cycle)  # plugins may remember there who stands now
         with self.state.statement():
             for uid in uids:
                 self.state.remove_pod(uid)
-            return self._runner.fits(Cycle(pod, self.state, now), row)
+            return self._runner.fits(cycle, row)
 
 
 def _reasons(judgement: Judgement, asked: Rows) -> list[tuple[Rows, str, bool]]:

@@ -23,7 +23,6 @@ from moorage.core.eviction_rate import EvictionRate
 from moorage.core.evictions import Evictions
 from moorage.core.membership import GangKey
 from moorage.core.nominations import Nominations
-from moorage.core.plan import Plan
 from moorage.core.pods import Pod
 from moorage.core.queueusage import Sample, UsageRecord
 from moorage.core.resources import Requests
@@ -184,6 +183,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_starting": set[GangKey],
         "_carriers": dict[GangKey, str],
         "_running": set[GangKey],
+        "_whole": dict[GangKey, int],
         "_deadlines": Deadlines,
         "_overdue": dict[GangKey, None],
         "_told": dict[GangKey, str],
@@ -191,11 +191,10 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_debts": BudgetDebts,
     },
     Planning: {
-        "_plans": dict[str, Plan],
-        "_dirty": dict[str, tuple[str, GangKey | None, Pod]],
-        "_settled": set[str],
-        "_open": int,
-        "unseen_rows": tuple[int, ...] | None,
+        "inside": dict[str, dict[str, int]],
+        "_dirty": dict[str, tuple[str, GangKey | None]],
+        "_failed": dict[str, None],
+        "_news": dict[str, tuple[list[str], list[str]]],
     },
     Asking: {
         "breakers": Breakers,
@@ -270,6 +269,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "observer",
             "_alarm_numbers",
             "stop",
+            "paced",
             "_answers_to_all",
         ]
     ),
@@ -284,9 +284,12 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_fallback",
             "_units",
             "_builds",
+            "_change",
             "waits",
             "leaves",
             "asked",
+            "_in_vain",
+            "_turns",
             "_waking",
         ]
     ),
@@ -298,6 +301,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_seen",
             "_again_s",
             "_memory",
+            "_efforts",
+            "_askings",
             "_spared",
             "_waits_s",
             "_look_s",
@@ -328,10 +333,12 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Deadlines: frozenset(["_heap"]),
     GangTurns: frozenset(["_context", "_priority", "_needs"]),
     Recovery: frozenset(["_context", "_state", "_vanished"]),
-    Planning: frozenset(["_context", "_state", "_sort", "_nodes_at", "_runs", "_concern"]),
+    Planning: frozenset(
+        ["_context", "_state", "_sort", "_plans", "_usable", "_units", "_members", "_nodes_at", "_recalled", "_concern"]
+    ),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
     Breakers: frozenset({"_news"}),
-    Cycle: frozenset(["pod", "template", "state", "now", "asked", "domain", "work"]),
+    Cycle: frozenset(["pod", "template", "state", "now", "only", "asked", "domain", "work"]),
     Evictions: frozenset(),
     Nominations: frozenset(["position", "_log", "_undo", "_queues"]),
     DeviceIndex: frozenset(

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from moorage.engine.placing import Placing
 
 
+HOPELESS = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+"""Results of attempts that would be the same if nothing changed."""
+
+
 class Failing:
     """Ends attempts; `placing` ends binding cycles of victims, `turns` knows for whom room is kept."""
 
@@ -86,6 +90,9 @@ class Failing:
         """Apply the nomination, if there is one, and let the pod wait."""
         nominate = None if nomination is None else self._apply_nomination(entry, nomination, turn)
         self.fail(entry, runner, failure, turn, nominate)
+        planning, promised = self._context.planning, self._context.state.nominations.node_of(entry.pod.uid)
+        if planning is not None and promised is None and failure.code in HOPELESS:
+            planning.failed(entry.unit)
 
     def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, turn: Turn) -> str | None:
         """Evict, and nominate the node; returns what status.nominatedNodeName should become, None if it may stay."""

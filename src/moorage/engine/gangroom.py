@@ -88,8 +88,10 @@ class GangRoom:
         said, hopeless, rejected_by = "", True, set[str]()
         for domain in domains:
             cycles = [Cycle(entry.pod, self._state, turn.now) for entry in ready]
+            planning = self._context.planning
             for cycle in cycles:
                 cycle.domain = domain
+                cycle.only = None if planning is None else planning.rows_for(cycle.pod)
             answer = self._ask(runner, cycles, needs)
             for cycle in cycles:
                 self._failing.heed(cycle, gang, runner, turn)

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone, TermBegan
 from moorage.core.gangneeds import ANYWHERE, Domain, GangNeeds, needs_of
-from moorage.core.gangs import GROUP_KINDS, GangTerms, lasting, own_priority
+from moorage.core.gangs import GROUP_KINDS, GangTerms, Place, deployment_of, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
-from moorage.core.objects import OWNED_KIND, object_key
+from moorage.core.objects import DEPLOYMENT, OWNED_KIND, object_key
 from moorage.core.pods import Pod
 from moorage.core.times import earlier
 from moorage.engine.arriving import Arriving, arriving_for_gang, arriving_for_pod
@@ -28,7 +28,7 @@ from moorage.engine.bindingcycles import BindingCycle, GangBinding
 from moorage.engine.context import EngineContext
 from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
-from moorage.engine.failing import Failing
+from moorage.engine.failing import HOPELESS, Failing
 from moorage.engine.failures import NO_DOMAIN, Failure
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
@@ -39,6 +39,7 @@ from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
 from moorage.engine.provisioning import Provisioning
 from moorage.engine.recovery import Recovery
+from moorage.engine.sharing import Sharing
 from moorage.engine.trial import GangPlacement, Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit, work_of
@@ -123,10 +124,17 @@ class Gangs:
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
         """One member of each gang whose size or priority this object determines."""
         gangs = list(self._controlled.get((kind, key), ()))
+        if kind == DEPLOYMENT:
+            gangs += [gang for place, known in self._controlled.items() if self._is_of(place, key) for gang in known]
         if kind in GROUP_KINDS or kind == OWNED_KIND:
             namespace, _, name = key.partition("/")
             gangs = [GangKey(namespace, name, by) for by in Declared]
         return [pod for gang in gangs if (pod := self._one_of(gang)) is not None]
+
+    def _is_of(self, place: Place, deployment: str) -> bool:
+        """Whether a controller is a ReplicaSet of this Deployment."""
+        workload = self._state.object(*place)
+        return workload is not None and deployment_of(workload) == (DEPLOYMENT, deployment)
 
     def _forget(self, key: GangKey) -> None:
         """A gang has no members any more."""
@@ -318,17 +326,10 @@ class Gangs:
     def attempt(self, gang: Unit, turn: Turn) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
         # 1. The members to place, and how many of them must find a node.
-        found = self._still_placeable(gang, turn.now)
-        if isinstance(found, str):
-            self._queue.hold(gang, found, turn.now)
+        found = self._to_place(gang, turn.now)
+        if found is None:
             return 1
         needs, ready = found
-        ready.sort(key=_by_importance)
-        sharing = self._context.sharing
-        if sharing is not None and sharing.governs(gang.pod):
-            ready = sharing.next_members(gang.key, ready)
-            needs = needs._replace(members=len(ready))
-            found = PlaceableGang(needs, ready)
         # 2. The nodes, in one domain if the group asks for that.
         domains = needs.domains(self._state)
         context = self._context
@@ -352,6 +353,38 @@ class Gangs:
         else:
             self._fail(gang, found, placement, made, turn)
         return len(ready)
+
+    def _to_place(self, gang: Unit, now: float) -> PlaceableGang | None:
+        """The members to place in this attempt; None if there is none, and the gang was given back."""
+        found = self._still_placeable(gang, now)
+        if isinstance(found, str):
+            self._queue.hold(gang, found, now)
+            return None
+        needs, ready = found
+        ready.sort(key=_by_importance)
+        sharing, planning = self._context.sharing, self._context.planning
+        if sharing is not None and sharing.governs(gang.pod):
+            ready = sharing.next_members(gang.key, ready)
+            found = PlaceableGang(needs._replace(members=len(ready)), ready)
+            if self._fails_again(gang, found, sharing, now):
+                return None
+        if planning is not None:
+            found = PlaceableGang(found.needs, planning.admitted(gang, found.ready))
+            if not found.ready:
+                self._queue.hold(gang, planning.name, now)
+                return None
+        return found
+
+    def _fails_again(self, gang: Unit, found: PlaceableGang, sharing: Sharing, now: float) -> bool:
+        """Give back a gang of a queue that would fail as before, and would get no turn."""
+        if not sharing.fails_again(gang, [entry.pod for entry in found.ready], found.needs.members, now):
+            return False
+        if sharing.waits_s(gang, now) and not self.turns.stands_in_line(gang, now):
+            return False
+        sharing.wanting[gang.uid] = gang
+        why, cause = gang.rejected_by, gang.message
+        self._queue.requeue(gang, now, rejected_by=why, error=False, pending=False, cause=cause)
+        return True
 
     # --- binding ---
 
@@ -492,10 +525,16 @@ class Gangs:
         self._give_back(gang, failure, turn, made.nominate)
         if placement.planned and not placement.hopeless and not made.nominated:
             self._start_anew(gang, found, turn)
+        planning, nominations = self._context.planning, self._state.nominations
+        promised = any(nominations.node_of(uid) is not None for uid in gang.members)
+        if planning is not None and not promised and not made.awaits and failure.code in HOPELESS:
+            planning.failed(gang)
 
     def _turn_patience(self, gang: Unit, made: Made, now: float) -> TurnPatience | None:
         """When a gang may have a turn, None if not at all: one of a queue while pods end all the time."""
-        sharing = self._context.sharing
+        sharing, planning = self._context.sharing, self._context.planning
+        if planning is not None and planning.plans(gang.pod):
+            return None  # the plan says whose turn it is
         if sharing is None or not sharing.governs(gang.pod):
             return None if made.nominated else self._patience(gang)
         wait_s = sharing.waits_s(gang, now) if made.nominated else 0.0

@@ -121,8 +121,8 @@ class GangTurns:
         self._pause(self._term_s + patience.reserve_for_seconds, _ALL, now)
         if now < due_s:
             self._context.set_alarm(due_s, gang)
-        elif not self._may_begin(gang, now):
-            self._in_line[gang.key] = None
+        elif self.stands_in_line(gang, now):
+            return
         elif not self._could_start([entry.pod for entry in ready], needs, now):
             self.leave(gang.key, now)
         else:
@@ -131,6 +131,17 @@ class GangTurns:
                 pod = binding.entry.pod
                 self._kept[pod.uid] = None
                 self._context.state.nominations.set(pod, binding.node)
+
+    def is_in_line(self, key: GangKey) -> bool:
+        """Whether a gang waits for its turn."""
+        return key in self._in_line
+
+    def stands_in_line(self, gang: Unit, now: float) -> bool:
+        """Let a gang wait for its turn, unless it could have one now."""
+        if self._may_begin(gang, now):
+            return False
+        self._in_line[gang.key] = None
+        return True
 
     def _may_begin(self, gang: Unit, now: float) -> bool:
         """Whether the gang has the turn, or gets it if it could start."""

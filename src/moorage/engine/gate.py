@@ -70,7 +70,10 @@ class UnitGates:
     def plan(self, unit: Unit, now: float) -> str | None:
         """The plan of who gets the nodes."""
         planning = self._context.planning
-        if planning is None or planning.admits(unit):
+        if planning is None:
+            return None
+        planning.try_again(unit, now)
+        if planning.admits(unit):
             return None
         self._notices.later(unit, planning.refusal(unit), now)
         return planning.name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.gangturns import GangTurns
 from moorage.engine.lifecycle import BACKOFF, BINDING, READY
+from moorage.engine.roomaskings import Askings
+from moorage.engine.roomefforts import RoomEfforts
 from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order
 from moorage.engine.settling import make_room
@@ -56,7 +59,9 @@ class MakingRoom:
         self._sharing: Sharing | None = None
         self._seen: tuple[object, ...] = ()
         """What the last round was made for; another one would end like it, unless that one is unfinished."""
-        self._memory = RoomMemory()
+        self._efforts = RoomEfforts()
+        self._askings = Askings(context)
+        self._memory = RoomMemory(self._efforts)
         """What that round has found out about its state, if it is unfinished."""
         self.unfinished = False
         """Whether the last round was told to end early: the next call goes on."""
@@ -85,9 +90,11 @@ class MakingRoom:
         """Follow the profiles in force; `sort` orders the units of a leaf."""
         context = self._context
         knows = any(runner.plugins.first(SharesQueues) for runner in context.runners.values())
-        self._sharing = context.sharing = Sharing(context, sort) if knows else None
+        self._sharing = context.sharing = Sharing(context, sort, self._turns) if knows else None
         context.queue.shared = self._sharing if self._state.queues.active else None
         self._seen = ()
+        self._askings.clear()
+        self._efforts.clear()
         self.usage.follow(UsageTerms() if self._sharing is None else self._sharing.usage_terms)
         self._count_usage()
 
@@ -122,6 +129,8 @@ class MakingRoom:
         self._share()
         self._seen, self.unfinished, self._waits_s = (), False, None
         self._broken.clear()
+        self._efforts.clear()
+        self._askings.clear()
         self._count_usage()
         queues, nominations = self._state.queues, self._state.nominations
         self._written = {pod.uid for pod in nominations.pods()}
@@ -183,7 +192,7 @@ class MakingRoom:
         """What a round for this unit alone would find for one of its pods: its node, and who would have to leave."""
         if self._sharing is None or unit is None or not self._sharing.governs(pod):
             return None
-        _, orders = make_room(self._context, self._sharing, now, RoomMemory(), [unit])
+        _, orders = make_room(self._context, self._sharing, now, RoomMemory(RoomEfforts(inf)), [unit])
         self._sharing.renew()
         for order in orders:
             if pod.uid in order.nodes:
@@ -196,15 +205,21 @@ class MakingRoom:
         if self._sharing is None:
             return False
         same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s and not self._arrived()
-        if not units or (same and not self.unfinished):
+        more = self.unfinished or turn.now >= self._efforts.next_s
+        if not units or (same and not more):
             self.unfinished = False
             self._memory.clear()
+            if not units:  # otherwise leaves that are short go on when that is due
+                self._efforts.rest()
             return False
         if not same:
             self._memory.clear()
+            self._efforts.changed()
         self._waits_s = None
         self.rounds += 1
-        room, orders = make_room(self._context, self._sharing, turn.now, self._memory, units)
+        chosen = self._choose(units, self._sharing, turn.now)
+        room, orders = make_room(self._context, self._sharing, turn.now, self._memory, chosen)
+        self._end_efforts(orders, self._sharing, cut=room.cut)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
         self._spared = room.spared
         self.unfinished = room.cut
@@ -220,6 +235,16 @@ class MakingRoom:
             self._context.set_alarm(self._again_s, units[0])
         self._seen = self._world(self._claiming(self._sharing.waiting(), turn.now))
         return any(not order.victims and self._context.queue.soon(order.unit) for order in orders)
+
+    def _choose(self, units: Sequence[Unit], sharing: Sharing, now: float) -> list[Unit]:
+        """Those of the units that a round searches for now."""
+        leaf_of, asking_of = (lambda unit: sharing.member(unit.pod).leaf), partial(self._askings.of, sharing=sharing)
+        paced = self._context.paced
+        return self._efforts.choose(units, now, leaf_of, sharing.unit_key, asking_of, paced=paced)
+
+    def _end_efforts(self, orders: Iterable[Order], sharing: Sharing, *, cut: bool) -> None:
+        served = {order.unit.uid for order in orders}
+        self._efforts.ended(partial(self._askings.of, sharing=sharing), served, cut=cut)
 
     def _awaits_binds(self, first: Unit, now: float) -> bool:
         """Whether a round has to wait until pods of queues are on their nodes. One that leaves them alone may find
@@ -389,7 +414,15 @@ class MakingRoom:
         times = [each.until_s for each in self.expected.values()]
         if self._state.queues.active and self.usage.next_s is not None:
             times.append(self.usage.next_s)
+        search_s = self.next_search_s()
+        if search_s is not None:
+            times.append(search_s)
         return min(times, default=None)
+
+    def next_search_s(self) -> float | None:
+        """When a search that was too long for one round goes on."""
+        on = self._efforts.next_s < inf and self._waits_s is None and self._state.queues.active
+        return self._efforts.next_s if on else None
 
     def _forget(self, now: float) -> None:
         for uid in [uid for uid, each in self.expected.items() if each.until_s <= now]:

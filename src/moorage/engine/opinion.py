@@ -67,7 +67,8 @@ class Opinion:
     topology: tuple[str, ...] = ()
     """Of a member of a gang that asks for levels: the domains that are used, how good that is, what no longer holds."""
     arriving: tuple[str, ...] = ()
-    """Of a pod that waits: nodes on their way that would fit, and what an autoscaler was asked for."""
+    """Of a pod that waits: nodes on their way that would fit, what an autoscaler was asked for, and the units that
+    come first in a plan."""
     planned: bool = False
     """Whether the node is that of a plan for the whole gang, not the one that scores best."""
     side: Side | None = None
@@ -114,6 +115,8 @@ def form_opinion(
                 if engine.state.queues.active and not entry.pod.gates:
                     engine.state.queues.wait(entry.pod)  # what its queue may have follows from it, too
         commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
+    if engine.planning is not None and not explained and (judge := engine.runner_of(pod)) is not None:
+        explained.update(explain(judge, engine.state, pod, now_s))  # the plan has no node for it, so it was not tried
     binding = engine.bindings.get(pod.uid)
     written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]
     nominated = [each.nominated_node for each in written if each.nominated_node]
@@ -147,6 +150,8 @@ def arriving_lines(engine: Engine, pod: Pod, now: float) -> tuple[str, ...]:
     """What is on its way for a pod that waits, a line each."""
     request = engine.gangs.provisioning.request_of(pod)
     lines = [engine.gangs.arriving(pod, now).told]
+    ahead = () if engine.planning is None else engine.planning.ahead(pod)
+    lines += [f"units that come first in the plan: {', '.join(ahead)}"] if ahead else []
     if request is not None:
         said = ", ".join(request.conditions) or "no answer yet"
         lines.append(f"ProvisioningRequest {request.key}: {said}{f' ({request.message})' if request.message else ''}")

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import field
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 from moorage.core.membership import GangKey
@@ -56,8 +57,8 @@ _ENDS_ELSEWHERE = ON_ITS_WAY | {BOUND}
 QueueKey = Callable[[Unit], tuple[Any, ...]]
 Gate = Callable[[Unit, float], str | None]
 """PreEnqueue: the name of the plugin that keeps the unit out, None if it may enter."""
-Helps = Callable[[str, Unit, Change], bool]
-"""(plugin, unit, change): whether the change may help a unit that the plugin rejected."""
+Helps = Callable[[str, Unit, Change, float], bool]
+"""(plugin, unit, change, now): whether the change may help a unit that the plugin rejected."""
 Kind = Callable[[Unit], Hashable]
 """Equal for units of which all or none fit; None for units that are like no other."""
 _FEW_STALE = 64
@@ -181,7 +182,7 @@ class SchedulingQueue:
             self._wake(unit, now, UNGATED if before.gates and not pod.gates else What.SELF.label)
         elif entry.state is UNSCHEDULABLE and _differs(before, pod):
             change = Change(What.SELF, pod=pod)
-            if any(self.helps(name, unit, change) for name in sorted(unit.rejected_by)):
+            if any(self.helps(name, unit, change, now) for name in sorted(unit.rejected_by)):
                 self._wake(unit, now, change.label)
         elif entry.state is ACTIVE and before.template is not pod.template:
             self._push_active(unit, now, "")
@@ -359,7 +360,7 @@ class SchedulingQueue:
         for name in plugins:
             waiting = self._by_plugin.get(name)
             if waiting:
-                for unit in [each for each in waiting.values() if self.helps(name, each, change)]:
+                for unit in [each for each in waiting.values() if self.helps(name, each, change, now)]:
                     self._wake(unit, now, change.label)
 
     def wake(self, unit: Unit, now: float) -> None:
@@ -402,7 +403,8 @@ class SchedulingQueue:
         """The unit of a gang; a new one is represented by this pod, which is about to join it."""
         gang = self._by_key.get(key)
         if gang is None:
-            gang = Unit(gang_uid(key), pod, key, now, now)
+            self._tickets += 1
+            gang = Unit(gang_uid(key), pod, key, now, now, first_ticket=self._tickets)
             self._gangs[gang.uid] = self._by_key[key] = gang
             self._hold(gang, GANG_SCHEDULING, now)
         return gang
@@ -494,7 +496,10 @@ class SchedulingQueue:
 
     def _push_active(self, unit: Unit, now: float, why: str) -> None:
         unit.move(ACTIVE, now, why)
-        self._tickets = ticket = unit.ticket = self._tickets + 1
+        ticket, unit.first_ticket = unit.first_ticket, 0
+        if not ticket:
+            self._tickets = ticket = self._tickets + 1
+        unit.ticket = ticket
         if self.shared is not None and self.shared.takes(unit):
             return
         active = self._active
@@ -574,8 +579,7 @@ class SchedulingQueue:
             return True
         line.setdefault(unit.uid, unit)
         if first is unit:
-            for behind in line.values():
-                behind.message = _as_told_to(behind, unit)
+            _tell(line, unit)
         return first is unit
 
     def leave_line(self, unit: Unit, now: float) -> None:
@@ -671,11 +675,19 @@ def _count(arrivals: dict[str, int], pods: int, why: str) -> None:
         arrivals[why] = arrivals.get(why, 0) + pods
 
 
-def _as_told_to(unit: Unit, first: Unit) -> str:
-    """Why a unit waits that stands in line behind another: for the same reason."""
-    if unit.gang is None or first.gang is None:
-        return first.message
-    return first.message.replace(first.gang.object_key, unit.gang.object_key)
+def _tell(line: dict[str, Unit], first: Unit) -> None:
+    """Those who stand in line behind another wait for the same reason. If the next and the last know it, all do."""
+    parts = [first.message] if first.gang is None else first.message.split(first.gang.object_key)
+    ends = (*islice(line.values(), 1, 2), next(reversed(line.values())))
+    if all(each.message == _told(each, parts) for each in ends):
+        return
+    for behind in line.values():
+        behind.message = _told(behind, parts)
+
+
+def _told(unit: Unit, parts: list[str]) -> str:
+    """A message about another unit, cut where its name is, as this one's."""
+    return parts[0] if unit.gang is None or len(parts) == 1 else unit.gang.object_key.join(parts)
 
 
 def _stale(item: Timed) -> bool:

@@ -58,6 +58,8 @@ class Recovery:
         """The member that carries the record of a gang."""
         self._running: set[GangKey] = set()
         """Gangs that have been complete and still have members on nodes."""
+        self._whole: dict[GangKey, int] = {}
+        """How many members made these gangs complete the last time."""
         self._deadlines: Deadlines[GangKey] = Deadlines()
         """Gangs that were started in part -> when they are released."""
         self._overdue: dict[GangKey, None] = {}
@@ -117,6 +119,15 @@ class Recovery:
         if not there or key in self._starting:
             return False
         return key in self._running or self._was_complete(key, terms, there)
+
+    def whole(self, key: GangKey, terms: GangTerms) -> int:
+        """How many members make a running gang complete: not those that it is to grow by, until it has them.
+
+        After a restart these cannot be told from members that were lost; then those that are there are enough.
+        """
+        there = len(lasting(self._state, key))
+        known = self._whole.get(key, there)
+        return known if terms.min_count is None else min(known, terms.min_count)
 
     def _was_complete(self, key: GangKey, terms: GangTerms, there: list[PodRecord]) -> bool:
         """The same, as far as it can be observed."""
@@ -187,7 +198,7 @@ class Recovery:
         elif len(there) >= terms.min_count:
             self._completed(key, terms, there, turn)
         elif planning is not None and planning.drops(key, there[0].pod):
-            self._let_go(key, there, turn)
+            self._let_go(key, there, turn, lost=self.runs(key, terms))
         elif not self.runs(key, terms):
             self._half_started(key, terms, there, turn)
         else:
@@ -212,6 +223,8 @@ class Recovery:
         self._end_deadline(key)
         self._gang_bindings.pop(key, None)
         self._stuck.pop(key, None)
+        if not self._state.gangs.standing(key):
+            self._whole.pop(key, None)
         if gang is None:
             self._told.pop(key, None)
             if not self._state.gangs.standing(key):
@@ -234,6 +247,7 @@ class Recovery:
         self._starting.discard(key)
         self._end_deadline(key)
         self._told.pop(key, None)
+        self._whole[key] = len(there) if terms.min_count is None else terms.min_count
         if key in self._running:
             return
         self._running.add(key)
@@ -286,18 +300,23 @@ class Recovery:
                 if pod is not None and self._state.nominations.node_of(pod.uid) is None:
                     self._state.nominations.set(pod, node)
 
-    def _let_go(self, key: GangKey, there: list[PodRecord], turn: Turn) -> None:
-        """Release the members on nodes, unless that is not allowed; then users are told, and it is tried again."""
+    def _let_go(self, key: GangKey, there: list[PodRecord], turn: Turn, *, lost: bool = False) -> None:
+        """Release the members on nodes, unless that is not allowed; then users are told, and it is tried again.
+
+        `lost`: the gang ran, and units that come first have the node of one of its members.
+        """
         self._overdue.pop(key, None)
         budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
         why = self._objection(there, budgets, turn.now)
+        state = "is short of members" if lost else "was started in part"
         if why is None:
             self._debts.note((record.pod for record in there), budgets, turn.now)
-            message = f"pod group {key.object_key} was started in part and could not be completed"
+            rest = "and units that come first in the plan have their nodes" if lost else "and could not be completed"
+            message = f"pod group {key.object_key} {state} {rest}"
             self._release(key, there, message, turn.commands)
             return
         self._deadlines.set(key, turn.now + _AGAIN_S)
-        message = f"pod group {key.object_key} was started in part and is not released: {why}"
+        message = f"pod group {key.object_key} {state} and is not released: {why}"
         if self._stuck.get(key) != message:
             self._stuck[key] = message
             for record in there:

@@ -10,6 +10,7 @@ nothing can be done, nothing can when only time passes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
@@ -23,6 +24,7 @@ from moorage.core.reclaiming import may_reclaim, parting
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.engine.askedamounts import Asked
+from moorage.engine.packings import PartCounts
 from moorage.engine.roomparts import Claimant
 from moorage.engine.sharing import Sharing
 
@@ -94,6 +96,8 @@ class RoomOffers:
             "_reclaim": self.reclaim, "_preempt": self.preempt,
         }  # fmt: skip
         """The ways of a round by the names that they have there."""
+        self._packings: dict[int, PartCounts] = {}
+        """Whether all that may move has room beside others, by column."""
         self._lowest: dict[QueueNode, int] = {}
         for group in self._groups:
             self._lowest[group.leaf] = min(self._lowest.get(group.leaf, group.priority), group.priority)
@@ -227,16 +231,24 @@ class RoomOffers:
         return np.full(self._width, fill_value=count > 1) if count != 1 else ~fits
 
     def _all_stay(self, asked: Sequence[Asked]) -> bool:
-        """Whether rows could hold all pods that are as large as the smallest of these, and these."""
-        whole = self._offer("all", self._groups, frozenset(), lone=False)
-        for column in {column for each in asked for column, _ in each}:
-            least = min(dict(each).get(column, 0) for each in asked)
-            if least > 0 and self._free.amounts[column].min(initial=0) >= 0:  # rows that hold too much may keep it
-                large = (group for group in self._groups if dict(group.vector.pairs).get(column, 0) >= least)
-                count = len(asked) + sum(len(group.places) for group in large)
-                if sum((np.maximum(whole.amounts[column], 0) // least).tolist()) < count:
-                    return False
-        return True
+        """Whether rows could hold all pods that may move, and these, as far as can be told from each resource alone."""
+        pieces: dict[int, list[int]] = {}
+        for each in asked:
+            for column, amount in each:
+                if amount > 0:
+                    pieces.setdefault(column, []).append(amount)
+        return all(self._packs(column, amounts) for column, amounts in pieces.items())
+
+    def _packs(self, column: int, amounts: Sequence[int]) -> bool:
+        packing = self._packings.get(column)
+        if packing is None:
+            whole = self._offer("all", self._groups, frozenset(), lone=False).amounts[column]
+            found: Counter[int] = Counter()
+            for group in self._groups:
+                found[dict(group.vector.pairs).get(column, 0)] += len(group.places)
+            exact = self._free.amounts[column].min(initial=0) >= 0  # rows that hold too much may keep it
+            packing = self._packings[column] = PartCounts(whole, found) if exact else PartCounts(whole, {})
+        return packing.holds(amounts)
 
 
 def _holds(offer: _Offer, asked: Sequence[Asked]) -> bool:

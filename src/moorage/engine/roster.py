@@ -1,7 +1,6 @@
 """The live pods of each group as the watch shows them, and the ledger of those that were admitted and not seen yet.
 
-Pods of one owner form a group. Pods without an owner form one if they have the same strategy annotation, or without
-that the same labels, in the same namespace.
+Pods form the groups that `strategy_group` says: those of one owner, and those without one that are alike.
 
 Invariants: a pod counts once, either in the ledger or as seen; pods that are being deleted or have finished do not
 count; an entry of the ledger ends when its pod is seen, or `ledger_s` after it was made, since a pod may be refused
@@ -13,19 +12,16 @@ not matter which one a seen pod ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from moorage.core.limits import LEDGER, LEDGER_OF_GROUP, STRATEGY_TEXT
-from moorage.core.ownercounts import owner_key
+from moorage.core.limits import LEDGER, LEDGER_OF_GROUP
+from moorage.core.ownercounts import strategy_group
 from moorage.core.pods import Pod, PodTemplate
-from moorage.core.strategy import STRATEGY_ANNOTATIONS, Stamp, stamp_of
+from moorage.core.strategy import Stamp, stamp_of
 
 PLACED_BY = "moorage.dev/placed-by"
 """Annotation of a pod: the replica of the webhook that placed it, if there are several."""
-
-Group = Hashable
-
 
 Crowd = Counter[str]
 """Node -> number of pods with the same stamp; the empty string is for pods without a node."""
@@ -38,19 +34,8 @@ class Entry(NamedTuple):
     admitted_s: float
 
 
-def group_of(template: PodTemplate) -> Group:
-    """The group in which pods of this template are counted."""
-    if template.owner is not None:
-        return owner_key(template)
-    for key in STRATEGY_ANNOTATIONS:
-        text = template.annotations.get(key)
-        if text is not None:
-            return template.namespace, text if len(text) <= STRATEGY_TEXT else hash(text)
-    return template.namespace, template.labels
-
-
 class _Standing(NamedTuple):
-    group: Group
+    group: str
     stamp: Stamp
     node: str
 
@@ -62,9 +47,9 @@ class Roster:
         self.me = me
         self._ledger_s = ledger_s
         self._pods: dict[str, _Standing] = {}
-        self._seen: dict[Group, dict[Stamp, Crowd]] = {}
-        self._ledger: dict[Group, list[Entry]] = {}
-        self._sizes: Counter[Group] = Counter()
+        self._seen: dict[str, dict[Stamp, Crowd]] = {}
+        self._ledger: dict[str, list[Entry]] = {}
+        self._sizes: Counter[str] = Counter()
         """Number of live pods of each group that have been seen."""
         self.ledger_count = 0
         """Number of pods that were admitted and not seen yet."""
@@ -74,7 +59,7 @@ class Roster:
         """Number of live pods that have been seen."""
         return len(self._pods)
 
-    def seen_of(self, group: Group) -> int:
+    def seen_of(self, group: str) -> int:
         """Number of live pods of a group that have been seen."""
         return self._sizes.get(group, 0)
 
@@ -87,9 +72,7 @@ class Roster:
                 self._arrived(pod.template)
             self.gone(pod.uid)
             return False
-        group = group_of(pod.template)
-        if known is not None and not isinstance(known.group, str) and not isinstance(group, str):
-            group = known.group  # a pod without an owner stays in its first group, even if its labels change
+        group = strategy_group(pod.template)
         standing = _Standing(group, stamp_of(pod.template), pod.node or "")
         if known == standing:
             return False
@@ -108,14 +91,14 @@ class Roster:
 
     def admit(self, template: PodTemplate, stamp: Stamp, now_s: float) -> None:
         """Add such a pod to the ledger, if there is room."""
-        group = group_of(template)
+        group = strategy_group(template)
         entries = self._ledger.get(group, [])
         if self.ledger_count < LEDGER and len(entries) < LEDGER_OF_GROUP:
             entries.append(Entry(stamp, now_s))
             self._ledger[group] = entries
             self.ledger_count += 1
 
-    def unseen(self, group: Group, now_s: float) -> list[Entry]:
+    def unseen(self, group: str, now_s: float) -> list[Entry]:
         """The entries of a group that have not expired, oldest first. Do not change the list."""
         entries = self._ledger.get(group)
         if entries is None:
@@ -125,7 +108,7 @@ class Roster:
             self._write(group, entries)
         return entries
 
-    def crowds(self, group: Group, now_s: float, *, unseen: bool = True) -> Iterator[tuple[Stamp, Crowd]]:
+    def crowds(self, group: str, now_s: float, *, unseen: bool = True) -> Iterator[tuple[Stamp, Crowd]]:
         """The stamps of a group's pods and their nodes, with `unseen` the ledger's too. Do not change them."""
         yield from self._seen.get(group, {}).items()
         for stamp, number in Counter(entry.stamp for entry in self.unseen(group, now_s) if unseen).items():
@@ -138,7 +121,7 @@ class Roster:
 
     def _arrived(self, template: PodTemplate) -> None:
         """A pod was seen for the first time: it ends the oldest entry that matches it."""
-        group = group_of(template)
+        group = strategy_group(template)
         entries = self._ledger.get(group)
         if entries is None or template.annotations.get(PLACED_BY, self.me) != self.me:
             return
@@ -148,7 +131,7 @@ class Roster:
                 self._write(group, [*entries[:index], *entries[index + 1 :]])
                 return
 
-    def _write(self, group: Group, entries: list[Entry]) -> None:
+    def _write(self, group: str, entries: list[Entry]) -> None:
         self.ledger_count += len(entries) - len(self._ledger[group])
         if entries:
             self._ledger[group] = entries

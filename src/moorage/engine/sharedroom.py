@@ -27,6 +27,7 @@ from moorage.engine.departures import RoundDepartures
 from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
 from moorage.engine.refusals import Kind, Refusals, kind_of_claimant
+from moorage.engine.roomefforts import SearchPart
 from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import (
     Allowed,
@@ -84,9 +85,11 @@ class RoomRound:
         memory: RoomMemory,
         refusals: Refusals,
     ) -> None:
-        self._refusals, self._memory = refusals, memory
+        self._refusals, self._memory, self._efforts = refusals, memory, memory.efforts
         self.undone = False
         """Whether the next round would take back what this one gives; then the refusals say so."""
+        self._stretch, self._foresees = SearchPart(0, inf), False
+        """Whether this is the round after the one that is being made."""
         self._hopeless = memory.hopeless
         """What has been tried in vain, and for whom, in the state that the round starts with; grows with the round."""
         self.vain: set[tuple[str, Kind]] = set()
@@ -125,12 +128,14 @@ class RoomRound:
 
     def make(self, units: Sequence[Unit], looks: int) -> list[Order]:
         """What can be done for these units; so many looks at what the next round would do. The state is as before."""
-        with self._state.statement():
-            self._look_ahead()
-            hopeful = self._prospects.hopeful(units, self._next)
-        suited = partial(self._memory.suited, next_pods=self._sharing.next_pods, could_fit=self._trial.could_fit)
-        if not suited(hopeful):
-            return []
+        suited = partial(self._memory.suited, next_pods=self._sharing.next_pods, could_fit=self._could_fit)
+        if not self._memory.worth:
+            with self._state.statement():
+                self._look_ahead()
+                hopeful = self._prospects.hopeful(units, self._next)
+            if not suited(hopeful):
+                return []
+            self._memory.worth = True
         units = suited(units)
         self._least += len(units) // _MOST_PER_TRY
         with self._state.statement():
@@ -139,6 +144,12 @@ class RoomRound:
             while looks and self._departures.leaving() and not self.cut and self._foresee(units):
                 looks -= 1
             return self._departures.orders(self._served, lambda pod: self._sharing.member(pod).leaf)
+
+    def _could_fit(self, unit: Unit, pod: Pod) -> bool:
+        leaf = self._sharing.member(unit.pod).leaf
+        if leaf is not None:
+            self._efforts.looked(leaf)
+        return self._trial.could_fit(pod)
 
     def _pass(self, waiting: list[Unit]) -> None:
         self._prospects.changed()
@@ -157,6 +168,7 @@ class RoomRound:
         before = {entry.pod.uid: departures.node_of(entry.pod.uid) for each in given for entry in each.entries}
         self._served, self._departures, self._hopeless = [], RoundDepartures(self._state, self._trial), set()
         self._given, self._pool, self._refusals = given, None, Refusals()  # the next round knows of none
+        self._foresees = True
         with self._state.statement() as what_if:
             self._pass([unit for unit in units if self._sharing.next_pods(unit)])
             left = {uid: node for uid in before if (node := departures.node_of(uid))}
@@ -165,6 +177,7 @@ class RoomRound:
                 what_if.commit()
                 departures.add(self._departures, before)
         kept = [each for each in given if all(entry.pod.uid in left for entry in each.entries)]
+        self._foresees = False
         self._departures, self._hopeless, self._given, self._refusals = departures, hopeless, [], refusals
         self._served = [*given, *self._served] if moves else given
         self.undone = not self.cut and refusals.learn(given, kept)
@@ -209,7 +222,7 @@ class RoomRound:
             what = step.__name__, kind_of_claimant(claimant)
             open_ = claimant.entries and what not in self._hopeless and not self._refused(claimant)
             if open_ and not (self._tries and self._ends() and self._is_over()):
-                if self._prospects.could(step.__name__, claimant) and step(claimant):
+                if self._helps(step, what, claimant):
                     self._prospects.changed()
                     self.vain = self.vain or {*self._hopeless, what}
                     self._hopeless.clear()
@@ -221,10 +234,30 @@ class RoomRound:
                         left.append(unit)
                     continue
                 self._prospects.failed()
-                if not self.cut or not self._served:
-                    self._hopeless.add(what)
             left.append(unit)
         return [*left, *order.rest()]
+
+    def _helps(self, step: Callable[[Claimant], bool], what: tuple[str, Kind], claimant: Claimant) -> bool:
+        """Try one way for one unit, if that is worth it and its leaf may; what is in vain is noted."""
+        efforts, leaf, before = self._efforts, claimant.leaf, self._tries
+        if self._prospects.could(what[0], claimant):
+            still = not self._served and not self._foresees
+            if not efforts.allows(leaf, what, still=still):
+                self.cut = efforts.goes_on(leaf) or self.cut
+                return False
+            most = efforts.left(leaf, still=still) if len(claimant.entries) == 1 else inf
+            self._stretch = SearchPart(0 if self._foresees or most == inf else efforts.behind(leaf, what), most)
+            if step(claimant):
+                return True
+            efforts.charge(leaf, self._tries - before)
+            if self._stretch.paused:
+                efforts.pause(leaf, what, self._stretch.passed)
+                self.cut = efforts.goes_on(leaf) or self.cut
+                return False
+        efforts.vain(leaf, what)
+        if not self.cut or not self._served:
+            self._hopeless.add(what)
+        return False
 
     def _is_over(self) -> bool:
         """Whether the round was told to end, and has got a little further."""
@@ -441,8 +474,10 @@ class RoomRound:
                 if tries and sure and not self._could_hold(part.entries[-1].pod, node, touching[node]):
                     continue
                 tries += 1
-                if tries > _MOST_TRIES or (self._ends() and tries > _LEAST_TRIES):
+                if tries > _MOST_TRIES or self._stretch.ends(told=self._ends() and tries > _LEAST_TRIES):
                     return None
+                if self._stretch.is_behind():
+                    continue
                 plan = self._attempt(part, [*recorded, *touching[node]], check)
                 if plan is not None:
                     return plan

@@ -6,7 +6,7 @@ that found no node are noted, and once there is nothing left to try, room is mad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +21,14 @@ from moorage.core.queueusage import UsageTerms
 from moorage.engine.askedamounts import AskedAmounts
 from moorage.engine.context import EngineContext
 from moorage.engine.failures import Failure
+from moorage.engine.gangturns import GangTurns
 from moorage.engine.lifecycle import ACTIVE, BACKOFF, UNSCHEDULABLE
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.unittree import Item, UnitTree
 from moorage.engine.waking import Waking
-from moorage.framework.changes import Change
-from moorage.framework.contract import QueueSortPlugin, SharesQueues, SharingTerms
+from moorage.engine.words import AGAIN_S, lasting_words
+from moorage.framework.changes import Change, What
+from moorage.framework.contract import QueueSortPlugin, SharesQueues, SharingTerms, SlackFilter
 from moorage.framework.status import Code
 
 _LATER_S = 1e12
@@ -39,7 +41,9 @@ _TRIED = frozenset({UNSCHEDULABLE, BACKOFF})
 class Sharing:
     """Units that belong to queues, in order."""
 
-    def __init__(self, context: EngineContext, sort: QueueSortPlugin) -> None:
+    def __init__(self, context: EngineContext, sort: QueueSortPlugin, turns: Callable[[], GangTurns]) -> None:
+        """`sort` orders the units of a leaf; `turns` knows which gangs have to wait for one."""
+        self._turns = turns
         self._context = context
         self._state = context.state
         self._ledger = context.state.queues
@@ -59,6 +63,9 @@ class Sharing:
         self._waking = Waking(context, self.asked)
         self.wanting: dict[str, Unit] = {}
         """Units that found no node, and for which room has to be made."""
+        self._change: Change | None = None
+        self._in_vain: dict[str, bool] = {}
+        """Which gangs need not be tried after this change, as far as that was asked."""
 
     def _plugin(self, scheduler_name: str) -> SharesQueues | None:
         return self._plugins.get(scheduler_name, self._fallback)
@@ -295,10 +302,25 @@ class Sharing:
         patience = _PATIENCE if unit.gang is None else _GANG_PATIENCE
         return wait_s if now < since_s + patience * wait_s else 0.0
 
-    def worth_trying(self, unit: Unit, change: Change) -> bool:
+    def worth_trying(self, unit: Unit, change: Change, now: float) -> bool:
         """Whether a change can help a unit to find a node at all."""
         plugin = self._plugin(unit.pod.template.scheduler_name) if unit.uid in self.wanting else None
-        return plugin is None or self._waking.worth_trying(unit, change, self.wanting.values(), plugin.name)
+        if plugin is None:
+            return True
+        if change.what == What.POD_REMOVED and unit.line and unit.gang is not None:
+            if change is not self._change:
+                self._change = change
+                self._in_vain.clear()
+            if unit.uid not in self._in_vain:  # it is asked for each plugin that rejected the gang
+                self._in_vain[unit.uid] = self._is_in_vain(unit, unit.gang, now)
+            if self._in_vain[unit.uid]:
+                return False
+        return self._waking.worth_trying(unit, change, self.wanting.values(), plugin.name)
+
+    def _is_in_vain(self, unit: Unit, gang: GangKey, now: float) -> bool:
+        """Whether a gang that waits for its turn would fail as before."""
+        pods = [entry.pod for entry in self.next_pods(unit)] if self._turns().is_in_line(gang) else []
+        return bool(pods) and self.fails_again(unit, pods, len(pods), now)
 
     def wants_room(self, unit: Unit, failure: Failure) -> Failure:
         """A unit found no node; returns the failure, which changes of queues can help against, too."""
@@ -317,6 +339,26 @@ class Sharing:
             return ""
         found = beyond_share(self._ledger.tree, leaf, self.need(pods))
         return f"{found}; " if found else ""
+
+    def fails_again(self, gang: Unit, pods: Sequence[Pod], least: int, now: float) -> bool:
+        """Whether an attempt to place so many members of a gang in line would end like the last one: nodes had too
+        little left, and have; what was said of the queue is still so, but for numbers; and these need not be told
+        again.
+        """
+        plugin = self._plugin(gang.pod.template.scheduler_name)
+        if plugin is None or plugin.name not in gang.rejected_by:  # it was not to get room, as nodes were on their way
+            return False
+        if any(entry.misfit_s is None for entry in gang.members.values()):
+            return False  # one that has just come knows nothing yet
+        if any(entry.told_kind and now >= entry.told_s + AGAIN_S for entry in gang.members.values()):
+            return False
+        leaf, plugins = self.member(gang.pod).leaf, self._context.responsible(gang.pod).plugins.filter
+        lacked = any(isinstance(each, SlackFilter) and each.name in gang.rejected_by for each in plugins)
+        if not gang.line or leaf is None or not lacked or self.asked.suffices(pods, least):
+            return False
+        beyond = beyond_share(self._ledger.tree, leaf, self.need(pods))
+        said, _, _ = gang.message.partition(f"pod group {gang.key.object_key}")
+        return lasting_words(said) == lasting_words(f"{beyond}; " if beyond else "")
 
     def waiting(self) -> list[Unit]:
         """Units for which room has to be made."""

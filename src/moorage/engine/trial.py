@@ -373,6 +373,8 @@ class Trial:
     def _member_cycle(self, entry: QueuedPod) -> Cycle:
         cycle = Cycle(entry.pod, self._state, self._now)
         cycle.misfit_s = entry.misfit_s
+        if self._context.planning is not None:
+            cycle.only = self._context.planning.rows_for(entry.pod)
         return cycle
 
     def _runner_of(self, cycle: Cycle) -> Runner:

@@ -117,6 +117,8 @@ class Unit:
     skip_backoff: bool = False
     """The last rejection was Pending: waking up skips the backoff."""
     ticket: int = 0
+    first_ticket: int = 0
+    """Of a gang: its place among units of the same key, as its first member came; 0 once it is used."""
     line: int = 0
     """The number of the line in which it stands with others of its kind; 0 if in none."""
     had_turn: bool = False

@@ -54,7 +54,12 @@ class Waking:
     def _helped(self, waiting: Iterable[Unit], name: str) -> set[QueueNode]:
         """Queues at the top with units that may find a node now."""
         found, member = set[QueueNode](), self._state.queues.member
+        known = set[int]()  # by line: what is alike is helped alike
         for unit in waiting:
+            if unit.line in known:
+                continue
+            if unit.line:
+                known.add(unit.line)
             leaf = member(unit.pod.template).leaf
             if leaf is not None and leaf.path[-1] not in found and self._is_helped(unit, name):
                 found.add(leaf.path[-1])

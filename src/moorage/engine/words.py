@@ -28,12 +28,12 @@ PER_SECOND = 50.0
 """How many writes there are for all that wait."""
 BURST = 100.0
 """How many after a time without any."""
-_AGAIN_S = 60.0
+AGAIN_S = 60.0
 """How long a pod that waits for the same kind of reason is not told of it again."""
 _PAUSE_S = 0.25
 """How often writes that wait for the budget are looked at."""
-_PASSING = re.compile(r"\d+|(Free r|R)oom is kept for (gang \S+|it) until \S+")
-"""What differs from attempt to attempt: numbers, and whose turn it is (`gangturns`)."""
+_PASSING = re.compile(r" and asks for \d\S* more|\d+|(Free r|R)oom is kept for (gang \S+|it) until \S+")
+"""What differs from attempt to attempt: numbers, how much a queue lacks, and whose turn it is (`gangturns`)."""
 
 
 class Word(NamedTuple):
@@ -96,7 +96,7 @@ class WaitingWords:
         if entry.told_kind == "" and known is not None and known.status == "False" and _kind(known) == kind:
             entry.told_kind, entry.told_s = kind, now  # by the leader before
         due = self.due.get(entry.pod.template.namespace, ())
-        return entry.pod.uid in due or entry.told_kind != kind or now >= entry.told_s + _AGAIN_S
+        return entry.pod.uid in due or entry.told_kind != kind or now >= entry.told_s + AGAIN_S
 
     def next_s(self, now: float) -> float | None:
         """When `speak` has something to do even if nothing happens."""
@@ -149,5 +149,9 @@ def _event(entry: QueuedPod, condition: Condition, reporter: str) -> RecordEvent
 
 
 def _kind(condition: Condition) -> str:
-    """The reason without what is counted in it."""
-    return f"{condition.reason} {_PASSING.sub('', condition.message)}".rstrip()
+    return f"{condition.reason} {lasting_words(condition.message)}".rstrip()
+
+
+def lasting_words(message: str) -> str:
+    """A reason without what is counted in it: the same as long as its kind is."""
+    return _PASSING.sub("", message)

@@ -28,6 +28,7 @@ from moorage.framework.contract import (
     ReservePlugin,
     ScorePlugin,
     SharesQueues,
+    SoftFilter,
 )
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instances
@@ -155,11 +156,15 @@ class OpenPoints:
     pre_filters: tuple[PreFilterPlugin, ...]
     filters: tuple[FilterPlugin, ...]
     scorers: tuple[Scorer, ...]
+    soft: tuple[str, ...]
+    """Names of the plugins that may reject softly."""
     late: LatePoints
     open: bool
     """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers suffice."""
     only_pre_filters: bool
     """Whether all of them are PreFilter; if they have nothing to say, kept answers suffice, too."""
+    only_queues: bool
+    """Whether none is to be asked, at any point, but about queues."""
     attempts: int = 0
     """How many decisions needed them."""
 
@@ -253,12 +258,18 @@ class ClassTable:
 
         None if a plugin has something to say about the pod that does not follow from its sign.
         """
-        asked, template = self.asked(cycle), cycle.template
-        early = (*asked.pre_filters, *asked.filters, *(scorer.plugin for scorer in asked.scorers))
-        if any(asked.late) or not all(isinstance(plugin, SharesQueues) for plugin in early):
+        template = cycle.template
+        if not self.asked(cycle).only_queues:
             return None
         node_signs = tuple([sign(template) for sign in self._node_signs])
         return (node_signs, *[sign(template) for sign in self._pod_signs])
+
+    def sign(self, cycle: Cycle) -> Hashable:
+        """Equal for pods that no plugin can tell apart; all of the template where one says no more than that."""
+        asked, template = self.asked(cycle), cycle.template
+        if asked.pre_filters or asked.filters:
+            return template
+        return tuple([sign(template) for sign in (*self._node_signs, *self._pod_signs)])
 
     def _look_up(self, template: PodTemplate) -> tuple[ref[PodTemplate], _Known]:
         known = self._by_template.get(template)
@@ -296,7 +307,13 @@ class ClassTable:
             tuple(p for p in plugins.pre_bind if p.name not in out),
             tuple(p for p in plugins.post_bind if p.name not in out),
         )
-        return OpenPoints(*early, late, any(early), not (early[1] or early[2]))
+        soft = tuple(p.name for p in plugins.filter if p.name not in out and isinstance(p, SoftFilter))
+        shares = {plugin.name for plugin in plugins.having(SharesQueues)}
+        asked = {p.name for p in (*early[0], *early[1], *(s.plugin for s in early[2]))}
+        only_queues = asked <= shares and not soft and not any(late)
+        return OpenPoints(
+            *early, soft, late, any(early) or bool(soft), not (early[1] or early[2] or soft), only_queues=only_queues
+        )
 
     def _drop_one(self) -> None:
         """Drop the oldest class that was not used since it was last considered; used ones are spared once."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.capacity import CapacityTypes
+from moorage.core.capacity import CapacityAim, CapacityTypes
 from moorage.core.commands import Command
 from moorage.core.devicecounts import DeviceCounts
 from moorage.core.gangneeds import GangNeeds
@@ -162,6 +162,18 @@ class RowFilter(Protocol):
 
     def filter_row(self, cycle: Cycle, row: int, /) -> bool:
         """True if the row passes."""
+
+
+@runtime_checkable
+class SoftFilter(DescribedPlugin, Protocol):
+    """Beside Filter: which of the feasible rows are taken only if there is no other."""
+
+    def filter_softly(self, cycle: Cycle, rows: Rows, /) -> Rejections | None:
+        """Asked as Filter is, about rows that passed every filter; None: all rows are as good.
+
+        The rejections stand if they leave a row, and are dropped otherwise. They are never a reason for a pod to wait,
+        nor for evictions.
+        """
 
 
 @runtime_checkable
@@ -417,6 +429,14 @@ class TellsCapacity(Protocol):
     @property
     def capacity_types(self) -> CapacityTypes:
         """How spot nodes are recognised."""
+
+
+@runtime_checkable
+class PlacesByCapacity(Protocol):
+    """Asked by the keeper about the pods of a controller."""
+
+    def capacity_aim(self, template: PodTemplate, state: ClusterState, /) -> CapacityAim | None:
+        """On which capacity they should stand; None if that does not matter, or is not known."""
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.core.arrays import Mask
 from moorage.core.gangneeds import Domain
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
@@ -27,6 +28,7 @@ class Cycle:
         "memo",
         "misfit_s",
         "now",
+        "only",
         "pod",
         "state",
         "template",
@@ -46,6 +48,8 @@ class Cycle:
         """Since when the pod is known to fit nowhere; None in a first attempt, and where it is not known."""
         self.domain: Domain | None = None
         """The names of the nodes that a member of a gang has to stay on; None: any."""
+        self.only: Mask | None = None
+        """The rows that a plan leaves for the pod, bool[capacity]; None: any."""
         self.expires_s: float | None = None
         self.asked: Any = None
         """Set by the runner: the plugins that were asked about the pod."""

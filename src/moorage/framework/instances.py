@@ -44,6 +44,7 @@ TRACED = (
     "pre_enqueue",
     "pre_filter",
     "filter",
+    "filter_softly",
     "post_filter",
     "post_filter_gang",
     "pre_score",
@@ -71,6 +72,7 @@ class Instance:
     queue_key: Callable[[Pod, float], tuple[Any, ...]]
     pre_filter: Callable[[Cycle], Status | OnlyNodes | None]
     filter: Callable[[Cycle, Rows], Rejections | None]
+    filter_softly: Callable[[Cycle, Rows], Rejections | None]
     filter_row: Callable[[Cycle, int], bool]
     slack: Callable[[Cycle, Rows], Slack]
     post_filter: Callable[[Cycle, Any, Any], Nomination | Status | None]

@@ -98,6 +98,8 @@ class KeeperConfiguration(ComponentConfiguration):
     return_after_s: float = 600.0
     """How long spot capacity must be back before pods return to it."""
     returns_at_once: int = 2
+    move_singles: bool = False
+    """Whether the only replica of a workload may be moved because it stands on the wrong capacity."""
     repairs_at_once: int = 2
     """How many pods may be moved at the same time because their workload deviates from its rule."""
     fallback_s: float = 60.0

@@ -125,7 +125,7 @@ class Reprieve:
         gangs: dict[GangKey, list[PodRecord]] = {}
         for record in self._away.ordered():
             key = record.pod.template.gang
-            if key is None or not staying(state, record):
+            if key is None or not staying(state, record) or record.pod.uid in state.gangs.moving:
                 units.append(ReprievedUnit((record,), 1))
             else:
                 gangs.setdefault(key, []).append(record)

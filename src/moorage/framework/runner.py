@@ -7,8 +7,9 @@ in profile order; diagnosis, explain and preemption use them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import field
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import field, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,7 +28,17 @@ from moorage.framework.classes import (
     says_nothing,
     wanted_scorers,
 )
-from moorage.framework.contract import PlacesGangs, PreemptsDevices, ReadsPriority, ReadsState, SlackFilter
+from moorage.framework.contract import (
+    FilterPlugin,
+    Named,
+    PlacesGangs,
+    PreemptsDevices,
+    PreFilterPlugin,
+    ReadsPriority,
+    ReadsState,
+    SlackFilter,
+    SoftFilter,
+)
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instances
 from moorage.framework.nominated import NominatedAmounts, NominatedPods
@@ -47,6 +58,53 @@ class PluginRejections:
     plugin: str
     rows: Rows
     rejections: Rejections
+
+
+class Preference(NamedTuple):
+    """Which of the feasible rows are left, and the soft rejections of the others."""
+
+    rows: Rows
+    passed_over: tuple[PluginRejections, ...] = ()
+
+
+class _Asks(Named, Protocol):
+    """What the runner asks about rows: a filter, or the soft side of one."""
+
+    @property
+    def reads(self) -> Reads:
+        """As the plugin says."""
+
+    def filter(self, cycle: Cycle, rows: Rows, /) -> Rejections | None:
+        """None: all rows pass."""
+
+
+class _Filters(NamedTuple):
+    """Filters that are asked, none of which skips the pod."""
+
+    filters: tuple[_Asks, ...]
+    prepare: tuple[PreFilterPlugin, ...]
+    """PreFilter plugins to be asked again about another state."""
+
+    def without(self, skipped: frozenset[str]) -> _Filters:
+        """Those that do not skip the pod."""
+        if not skipped:
+            return self
+        filters = tuple([each for each in self.filters if each.name not in skipped])
+        return _Filters(filters, tuple([each for each in self.prepare if each.name not in skipped]))
+
+
+class _Softly:
+    """The soft side of a filter, which can be asked as a filter is."""
+
+    __slots__ = ("_plugin", "name", "reads")
+
+    def __init__(self, plugin: SoftFilter) -> None:
+        self._plugin = plugin
+        self.name = plugin.name
+        self.reads = plugin.reads
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        return self._plugin.filter_softly(cycle, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +139,15 @@ class Judgement:
         if self.refusal is not None:
             return self.refusal.resolvable
         return any(not verdict.rejections.unresolvable_mask().all() for verdict in self.verdicts)
+
+    def preferring(self, preference: Preference) -> Judgement:
+        """The same with soft rejections that stand, for those who ask which rows to take and why not the others."""
+        soft = []
+        for verdict in preference.passed_over:
+            said = verdict.rejections
+            reasons = tuple(Reason(each.text, resolvable=False) for each in said.reasons)
+            soft.append(PluginRejections(verdict.plugin, verdict.rows, Rejections(said.bits, reasons)))
+        return replace(self, passed=preference.rows, verdicts=(*self.verdicts, *soft))
 
     def unresolvable_rows(self) -> set[int]:
         """Rows on which removing pods cannot help."""
@@ -118,6 +185,7 @@ class Runner:
         self._classes = ClassTable(plugins, self._scorers)
         for each in plugins.having(ReadsState):
             each.attach(state)
+        self._soft = {each.name: _Softly(each) for each in plugins.filter if isinstance(each, SoftFilter)}
         self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
 
     @property
@@ -143,7 +211,7 @@ class Runner:
         view = found.view
         view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
-        if found.plain and view.nodes.flat and not self._state.nominations.count:
+        if found.plain and view.nodes.flat and not self._state.nominations.count and cycle.only is None:
             leading = view.leading()
             if leading is not None:
                 if not asked.open:
@@ -161,6 +229,8 @@ class Runner:
 
     def _decide_open(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> int:
         view, rows = found.view, self._passing(cycle, found, asked)
+        if asked.soft:
+            rows = self.prefer(cycle, rows).rows
         cycle.feasible = len(rows)
         if len(rows) <= 1:
             return int(rows[0]) if len(rows) else NOWHERE
@@ -184,6 +254,8 @@ class Runner:
         names = said.nodes
         if names is not None:
             rows = rows[np.isin(rows, self._rows_named(names))]
+        if cycle.only is not None:
+            rows = rows[cycle.only[rows]]
         rows = self._without_nominated(cycle, rows)
         for plugin in asked.filters:
             if len(rows) and plugin.name not in said.skipped:
@@ -199,6 +271,14 @@ class Runner:
     def looks(self, cycle: Cycle) -> Hashable | None:
         """Equal for pods that no plugin can tell apart, but for their queue; None if that cannot be said of the pod."""
         return self._classes.looks(cycle)
+
+    def asked_filters(self, cycle: Cycle) -> Sequence[FilterPlugin]:
+        """The filters that read the whole cluster and have something to say about such a pod at present."""
+        return self._classes.asked(cycle).filters
+
+    def sign(self, cycle: Cycle) -> Hashable:
+        """Equal for pods that the same nodes pass, whatever stands on them."""
+        return self._classes.sign(cycle)
 
     def room(self, cycle: Cycle, rows: Rows) -> Ints:
         """How many pods like this each of the rows can hold as far as amounts go, 0 where a filter rejects it."""
@@ -220,7 +300,12 @@ class Runner:
         found.view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
         cycle.feasible = found.view.feasible
-        if not asked.open and found.plain and not self._state.nominations.count:
+        if (
+            not (asked.pre_filters or asked.filters)
+            and found.plain
+            and not self._state.nominations.count
+            and cycle.only is None
+        ):
             return bool(found.view.rank.item(row) >= 0)
         return self.fits(cycle, row)
 
@@ -249,48 +334,84 @@ class Runner:
         if names is not None:
             keep = np.isin(rows, self._rows_named(names))
             rows, excluded = rows[keep], rows[~keep]
+        if cycle.only is not None:
+            narrowed_by = (*narrowed_by, *(each.name for each in self.plugins.queue_sort))
+            rows, excluded = rows[cycle.only[rows]], np.sort(np.concatenate([excluded, rows[~cycle.only[rows]]]))
         verdicts: list[PluginRejections] = []
-        crowded = self._nominated.among(cycle, rows) if nominated else None
-        if crowded is not None:
-            self._filter_crowded(cycle, crowded, said.skipped, verdicts)
-        if verdicts:
-            rows = rows[~np.isin(rows, np.concatenate([verdict.rows for verdict in verdicts]))]
-        rows = self._filter(cycle, rows, said.skipped, verdicts)
+        filters = _Filters(self.plugins.filter, self._classes.open_pre_filters).without(said.skipped)
+        rows = self._filter_twice(cycle, rows, filters, verdicts, nominated=nominated)
         return Judgement(rows, tuple(verdicts), None, narrowed_by, excluded, said.skipped)
 
+    def prefer(self, cycle: Cycle, rows: Rows) -> Preference:
+        """What soft rejections leave of feasible rows (ascending).
+
+        Plugins are asked in profile order, each about the rows that the earlier ones left. Its rejections stand if they
+        leave a row; otherwise they are dropped. So there is a row left if there was one.
+        """
+        soft = self._classes.asked(cycle).soft if self._soft and len(rows) > 1 else ()
+        passed_over: list[PluginRejections] = []
+        for name in soft:
+            prepares = tuple([each for each in self.plugins.pre_filter if each.name == name])
+            if name not in pre_filter(prepares, cycle).skipped:
+                verdicts: list[PluginRejections] = []
+                left = self._filter_twice(cycle, rows, _Filters((self._soft[name],), prepares), verdicts)
+                if len(left):
+                    rows = left
+                    passed_over += verdicts
+        return Preference(rows, tuple(passed_over))
+
+    def _filter_twice(
+        self,
+        cycle: Cycle,
+        rows: Rows,
+        filters: _Filters,
+        verdicts: list[PluginRejections],
+        *,
+        nominated: bool = True,
+    ) -> Rows:
+        """The rows that pass, with the pods nominated to them and without; `verdicts` gets what rejects the others."""
+        crowded = self._nominated.among(cycle, rows) if nominated else None
+        if crowded is not None:
+            self._filter_crowded(cycle, crowded, filters, verdicts)
+        if verdicts:
+            rows = rows[~np.isin(rows, np.concatenate([verdict.rows for verdict in verdicts]))]
+        return self._filter(cycle, rows, filters, verdicts)
+
     def _filter_crowded(
-        self, cycle: Cycle, crowded: NominatedAmounts, skipped: frozenset[str], verdicts: list[PluginRejections]
+        self,
+        cycle: Cycle,
+        crowded: NominatedAmounts,
+        filters: _Filters,
+        verdicts: list[PluginRejections],
     ) -> None:
         """Judge rows with the pods nominated to them, all at once where the active filters look at one row only."""
         rows = crowded.rows
-        widest = max((p.reads for p in self.plugins.filter if p.name not in skipped), default=Reads.NODE)
+        widest = max((each.reads for each in filters.filters), default=Reads.NODE)
         if widest <= Reads.AMOUNTS:
             with self._state.statement():
                 self._state.shift_amounts(rows, crowded.amounts)
-                self._filter(cycle, rows, skipped, verdicts)
+                self._filter(cycle, rows, filters, verdicts)
         elif widest is Reads.PODS:
             with self._state.statement():
                 for row in rows:
                     self._assume_nominated(cycle, int(row))
-                self._filter(cycle, rows, skipped, verdicts)
+                self._filter(cycle, rows, filters, verdicts)
         else:
             for index, row in enumerate(rows):
                 with self._state.statement():
                     self._assume_nominated(cycle, int(row))
-                    self._filter_again(cycle, rows[index : index + 1], skipped, verdicts)
+                    self._filter_again(cycle, rows[index : index + 1], filters, verdicts)
             pre_filter(self._classes.open_pre_filters, cycle)
 
     def _assume_nominated(self, cycle: Cycle, row: int) -> None:
         for pod in self._nominated.pods(cycle, row):
             self._state.assume(pod, row)
 
-    def _filter_again(
-        self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[PluginRejections]
-    ) -> None:
+    def _filter_again(self, cycle: Cycle, rows: Rows, filters: _Filters, verdicts: list[PluginRejections]) -> None:
         """Judge rows of a state that PreFilter has not seen; plugins that skipped the pod skip it here too."""
-        said = pre_filter((p for p in self._classes.open_pre_filters if p.name not in skipped), cycle)
+        said = pre_filter(filters.prepare, cycle)
         if said.refusal is None:
-            self._filter(cycle, rows, skipped | said.skipped, verdicts)
+            self._filter(cycle, rows, filters.without(said.skipped), verdicts)
             return
         reason = Reason(said.refusal.message, resolvable=said.refusal.resolvable)
         verdicts.append(
@@ -327,13 +448,11 @@ class Runner:
                     found[column][here] -= amounts
         return found, complete
 
-    def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[PluginRejections]) -> Rows:
+    def _filter(self, cycle: Cycle, rows: Rows, filters: _Filters, verdicts: list[PluginRejections]) -> Rows:
         """The rows that pass; what rejects the others is added to `verdicts`."""
-        for plugin in self.plugins.filter:
+        for plugin in filters.filters:
             if not len(rows):
                 break
-            if plugin.name in skipped:
-                continue
             rejections = plugin.filter(cycle, rows)
             if rejections is None:
                 continue
@@ -352,10 +471,14 @@ class Runner:
         return self._scores(cycle, self._scorers, rows)
 
     def best_of(self, cycle: Cycle, rows: Rows, more: Ints | None = None) -> int:
-        """The row that the profile would choose among these feasible ones; sets `cycle.feasible`.
+        """The row that the profile would choose among these feasible ones (ascending); sets `cycle.feasible`.
 
         `more` are points in addition to those of the plugins, int64[len(rows)].
         """
+        left = self.prefer(cycle, rows).rows
+        if len(left) < len(rows):
+            more = None if more is None else more[np.isin(rows, left)]
+            rows = left
         cycle.feasible = len(rows)
         if len(rows) == 1:
             return int(rows[0])

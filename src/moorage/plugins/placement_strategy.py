@@ -29,7 +29,7 @@ from moorage.core.capacity import CapacityTypes
 from moorage.core.controllers import controller_of
 from moorage.core.edits import Annotate, DropAnnotations, DropLabel
 from moorage.core.objects import PLACEMENT_POLICY
-from moorage.core.ownercounts import may_count_together, owner_key
+from moorage.core.ownercounts import may_count_together, strategy_group
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import (
@@ -37,7 +37,6 @@ from moorage.core.strategies import (
     NO_RULE,
     STRATEGY_KINDS,
     Holding,
-    has_nodes,
     is_awaited,
     open_rules,
     policy_of,
@@ -46,6 +45,7 @@ from moorage.core.strategies import (
     strategy_of,
 )
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, ranking, stamp_of, stamped_rule, targets
+from moorage.core.takers import expected_s, lack_of
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.capacity_arguments import CapacityLabelArgs
 from moorage.framework.changes import Change, What
@@ -72,8 +72,8 @@ class _Choice(NamedTuple):
     strategy: Strategy
     rules: tuple[int, ...]
     final: bool
-    deserted: str | None = None
-    """The rule that is due, if no node has its labels and the pod has waited long enough for one."""
+    gives_up: int | None = None
+    """The rule that is due, if the pod has waited long enough for it."""
 
 
 class PlacementStrategy(Plugin):
@@ -83,7 +83,13 @@ class PlacementStrategy(Plugin):
     Args: ClassVar[type[PluginArgs]] = PlacementStrategyArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = (
-        What.NODE_ADDED | What.NODE_REMOVED | What.NODE_LABELS | _POD_CHANGES | What.OBJECT | What.SELF
+        What.NODE_ADDED
+        | What.NODE_REMOVED
+        | What.NODE_LABELS
+        | What.NODE_TAINTS
+        | _POD_CHANGES
+        | What.OBJECT
+        | What.SELF
     )
     kinds: ClassVar[frozenset[str]] = STRATEGY_KINDS
     follows_strategies: ClassVar[bool] = True
@@ -101,12 +107,12 @@ class PlacementStrategy(Plugin):
         return strategy_of(state, template) is not None or is_awaited(state, template)
 
     def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:
-        """The owner, if its pods are split."""
+        """The workload, if its pods are split."""
         holding = strategy_of(state, template)
-        return owner_key(template) or None if holding is not None and holding.strategy is not None else None
+        return strategy_group(template) if holding is not None and holding.strategy is not None else None
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """A pod helps if it has the same owner, an object if it may be the controller or a policy of the namespace."""
+        """A pod helps if it is of the same workload, an object if it may be the controller or a policy."""
         owner = template.owner
         if change.what & What.OBJECT:
             namespace, _, name = change.key.rpartition("/")
@@ -145,8 +151,7 @@ class PlacementStrategy(Plugin):
         ids = rules_at(cycle.state, holding.strategy, rows)
         choice = self._choice(cycle, holding, holding.strategy)
         chosen = _first_present(choice.rules, ids)
-        if chosen == NO_RULE and choice.deserted is not None:
-            cycle.warn(FALLBACK, f"placement strategy ignored, {holding.source}: no node has {choice.deserted}")
+        if chosen == NO_RULE and choice.gives_up is not None and self._gives_up(cycle, holding, choice.gives_up):
             return None
         if chosen == NO_RULE and not choice.final:
             cycle.expires(self._fallback_s(cycle))
@@ -190,10 +195,24 @@ class PlacementStrategy(Plugin):
         counts = rule_counts(cycle.state, template, strategy)
         if self._fallback_s(cycle) <= cycle.now:
             rules = ranking(strategy, counts)
-            due = strategy.rules[rules[0]]
-            deserted = None if has_nodes(cycle.state, due) else f"the labels {due.labels} of rule {rules[0] + 1}"
-            return _Choice(strategy, rules, final=True, deserted=deserted)
+            return _Choice(strategy, rules, final=True, gives_up=rules[0])
         return _Choice(strategy, open_rules(strategy, counts, holding.desired), final=False)
+
+    def _gives_up(self, cycle: Cycle, holding: Holding, due: int) -> bool:
+        """Whether no node of the rule that is due could take the pod, and none is expected; with a warning."""
+        strategy = holding.strategy
+        if strategy is None:
+            return False
+        lack = lack_of(cycle.state, cycle.template, strategy.rules[due])
+        if lack is None:
+            return False
+        until_s = expected_s(cycle.state, cycle.template, strategy.rules[due], cycle.now)
+        if until_s is not None:
+            cycle.expires(until_s)
+            return False
+        told = lack.told(strategy.rules[due], f"of rule {due + 1}")
+        cycle.warn(FALLBACK, f"placement strategy ignored, {holding.source}: {told}")
+        return True
 
     def _fallback_s(self, cycle: Cycle) -> float:
         """When the pod has waited long enough, counted from its first attempt that found no room."""

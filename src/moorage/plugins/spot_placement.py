@@ -5,10 +5,15 @@ Pods of a workload with one desired replica, bare pods, pods of owners that Moor
 them. Pods of a workload with several replicas prefer spot nodes, except for the first n: n is `keepOnDemand`, or the
 annotation `moorage.dev/on-demand-base` on the controller or else on the pod.
 
-- As long as fewer than n live pods of the controller are on on-demand nodes, on-demand nodes score highest; from then
-  on spot nodes do. Nodes of unknown capacity score in between.
-- At most desired - n live pods of the controller are on spot nodes: if one more would exceed that, spot nodes are
-  rejected. So the last n pods wait for room on other nodes, whatever the scores were.
+- As long as fewer than n live pods of the controller are on on-demand nodes, on-demand nodes are preferred; from then
+  on spot nodes are.
+- The last pods wait for room on nodes that are not spot: spot nodes are rejected if, with one more pod there, fewer
+  than n of the desired pods could be elsewhere. Pods of other revisions of a Deployment that are elsewhere count for n
+  as long as they live, so a rollout never waits for a place that its predecessor holds.
+
+What is preferred is taken while it is feasible: other nodes are rejected softly, so no score of another plugin
+outweighs the rule. Where soft rejections are not heard, or none of the preferred nodes is feasible, scores decide: 100
+for what is preferred, 50 for nodes of unknown capacity, 0 for the other.
 
 Live pods are counted as ControllerSpread counts them: by ReplicaSet or Job, without terminating ones, with assumed
 ones. Pods of a DaemonSet belong to their node and are left alone.
@@ -25,12 +30,13 @@ from pydantic import Field, field_validator
 
 from moorage.core.annotations import ON_DEMAND_BASE, SPOT, Count, annotated_count
 from moorage.core.arrays import Ints, Rows
-from moorage.core.capacity import Capacity, CapacityTypes
+from moorage.core.capacity import Capacity, CapacityAim, CapacityTypes
 from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
 from moorage.core.edits import Annotate
 from moorage.core.objects import DAEMON_SET
-from moorage.core.ownercounts import may_count_together, owner_key
+from moorage.core.ownercounts import are_of_one_workload, deployment_of, owner_key
 from moorage.core.pods import PodTemplate
+from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.capacity_arguments import CapacityLabelArgs, label_key
@@ -44,12 +50,14 @@ MALFORMED = "MalformedAnnotation"
 NEVER = "never"
 SINGLE, MULTIPLE = "single", "multiple"
 _NOT_ON_DEMAND = (Reason("node(s) were not on-demand, which pods without replicas need", resolvable=False),)
+_RATHER_SPOT = (Reason("node(s) were not spot, which the pod prefers", resolvable=False),)
+_RATHER_ON_DEMAND = (Reason("node(s) were not on-demand, which the pod prefers", resolvable=False),)
 _BEST, _NEUTRAL = 100, 50
 _TO_SPOT: Ints = np.array([_NEUTRAL, _BEST, 0], dtype=np.int64)
 _TO_ON_DEMAND: Ints = np.array([_NEUTRAL, 0, _BEST], dtype=np.int64)
 """Scores by `Capacity`."""
 _SPOT, _ON_DEMAND = int(Capacity.SPOT), int(Capacity.ON_DEMAND)
-_LEAVING = What.POD_UPDATED | What.POD_REMOVED
+_PODS = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
 
 
 class SingleReplica(StrEnum):
@@ -108,6 +116,11 @@ class _Standing(NamedTuple):
     spot: int
     on_demand: int
 
+    @property
+    def elsewhere(self) -> int:
+        """Those that are not on spot capacity."""
+        return self.all - self.spot
+
 
 _NOBODY = _Standing(0, 0, 0)
 
@@ -118,7 +131,7 @@ class SpotPlacement(Plugin):
     name: ClassVar[str] = "SpotPlacement"
     Args: ClassVar[type[PluginArgs]] = SpotPlacementArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | _LEAVING | What.OBJECT | What.SELF
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | _PODS | What.OBJECT | What.SELF
     kinds: ClassVar[frozenset[str]] = CONTROLLER_KINDS
 
     def __init__(self, args: SpotPlacementArgs | None = None) -> None:
@@ -131,22 +144,33 @@ class SpotPlacement(Plugin):
         """How it recognises spot nodes; the keeper asks, so that both agree."""
         return self._types
 
+    def capacity_aim(self, template: PodTemplate, state: ClusterState) -> CapacityAim | None:
+        """All on on-demand nodes, or all but some on spot nodes; None where that is not known."""
+        policy = self._policy(state, template) if _is_movable(template) else None
+        if policy is None or policy.controller is None or policy.controller.size is None:
+            return None
+        if not policy.several:
+            return CapacityAim(None)
+        return CapacityAim(policy.keep, last_on_demand=self._said(template) != MULTIPLE)
+
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """All but pods of a DaemonSet."""
         return _is_movable(template)
 
     def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:
-        """The controller, if some of its pods must stay on on-demand nodes."""
+        """The workload, if some of its pods must stay on on-demand nodes."""
         policy = self._policy(state, template) if _is_movable(template) else None
-        return owner_key(template) if policy is not None and policy.keep and policy.controller is not None else None
+        if policy is None or not policy.keep or policy.controller is None:
+            return None
+        return deployment_of(template) or owner_key(template)
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """A node helps unless it is spot, a pod if it had the same owner, an object if it may be the controller."""
+        """A node helps unless it is spot, a pod of the same workload, an object that may be the controller."""
         if change.node is not None:
             return self._types.of(change.node.labels) is not Capacity.SPOT
         owner = template.owner
-        if change.what & _LEAVING:
-            return change.pod is None or may_count_together(template, change.pod.template)
+        if change.what & _PODS:
+            return change.pod is None or are_of_one_workload(template, change.pod.template)
         if change.what & What.OBJECT:
             namespace, _, name = change.key.rpartition("/")
             same = owner is not None and (change.kind != owner.kind or name == owner.name)
@@ -156,7 +180,7 @@ class SpotPlacement(Plugin):
     # --- Filter ---
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Skip pods that may go anywhere; warn of an annotation that cannot be parsed."""
+        """Skip pods of DaemonSets; warn of an annotation that cannot be parsed."""
         if not _is_movable(cycle.template):
             return SKIP
         policy = self._policy_in(cycle)
@@ -164,9 +188,7 @@ class SpotPlacement(Plugin):
             title = f"{policy.controller.kind} {cycle.template.namespace}/{policy.controller.name}"
             wrong = f'{title}: annotation {policy.said.key} is "{policy.said.text}"'
             cycle.warn(MALFORMED, f"{wrong}; write a whole number from 0 on. {policy.keep} is used instead")
-        if policy.several:
-            return None if policy.keep and policy.controller is not None else SKIP
-        return None if self.args.single_replica is SingleReplica.REQUIRE else SKIP
+        return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
         """Reject all but on-demand rows, or spot rows if the controller has enough pods there."""
@@ -180,14 +202,28 @@ class SpotPlacement(Plugin):
             return Rejections((capacities != _ON_DEMAND).astype(np.int64), _NOT_ON_DEMAND)
         if not policy.keep or policy.controller is None:
             return None
-        standing = self._standing(state, cycle.template)
-        desired = policy.controller.desired
-        wanted = standing.all + 1 if desired is None else desired
-        if standing.spot < wanted - policy.keep:
+        if self._may_be_on_spot(state, cycle.template, policy.keep, policy.controller.desired):
             return None
         text = f"node(s) were spot, and controller {policy.controller.title} keeps {policy.keep} pod(s) on on-demand"
         capacities = state.pick(self._types.column(state), rows)
         return Rejections((capacities == _SPOT).astype(np.int64), (Reason(text, resolvable=False),))
+
+    def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Take other rows than those that the pod prefers only if there are none of these, whatever the scores are."""
+        if not _is_movable(cycle.template):
+            return None
+        capacities = cycle.state.pick(self._types.column(cycle.state), rows)
+        if self._prefers_spot(cycle):
+            return Rejections((capacities != _SPOT).astype(np.int64), _RATHER_SPOT)
+        return Rejections((capacities != _ON_DEMAND).astype(np.int64), _RATHER_ON_DEMAND)
+
+    def _may_be_on_spot(self, state: ClusterState, template: PodTemplate, keep: int, desired: int | None) -> bool:
+        """Whether enough pods are elsewhere, or can still come there, if this one is on spot capacity."""
+        own, workload = self._standing(state, template), self._workload_standing(state, template)
+        if workload.elsewhere >= keep:
+            return True
+        wanted = own.all + 1 if desired is None else desired
+        return own.spot < wanted - (keep - (workload.elsewhere - own.elsewhere))
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Keep none of the controller's pods on on-demand nodes."""
@@ -214,13 +250,16 @@ class SpotPlacement(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """100 for what the pod prefers, 50 for unknown capacity, 0 for the other, int64[len(rows)]."""
-        state, policy = cycle.state, self._policy_in(cycle)
-        to_spot = policy.several
-        if policy.keep and policy.controller is not None:
-            to_spot = self._standing(state, cycle.template).on_demand >= policy.keep
-        return (_TO_SPOT if to_spot else _TO_ON_DEMAND).take(state.pick(self._types.column(state), rows))
+        table = _TO_SPOT if self._prefers_spot(cycle) else _TO_ON_DEMAND
+        return table.take(cycle.state.pick(self._types.column(cycle.state), rows))
 
     # --- the rule for a pod ---
+
+    def _prefers_spot(self, cycle: Cycle) -> bool:
+        policy = self._policy_in(cycle)
+        if policy.keep and policy.controller is not None:
+            return self._standing(cycle.state, cycle.template).on_demand >= policy.keep
+        return policy.several
 
     def _policy_in(self, cycle: Cycle) -> _Policy:
         found: _Policy | None = cycle.memo.get(self.name)
@@ -242,13 +281,23 @@ class SpotPlacement(Plugin):
     def _is_several(self, template: PodTemplate, controller: Controller | None) -> bool:
         if NEVER in (template.annotations.get(SPOT), template.labels.get(SPOT)):
             return False
-        said = template.labels.get(self.args.replica_class_label) if self.args.replica_class_label else None
+        said = self._said(template)
         if said in (SINGLE, MULTIPLE):
             return said == MULTIPLE
         return controller is not None and controller.size is not None and controller.size > 1
 
+    def _said(self, template: PodTemplate) -> str | None:
+        """What the label says that names the class."""
+        return template.labels.get(self.args.replica_class_label) if self.args.replica_class_label else None
+
     def _standing(self, state: ClusterState, template: PodTemplate) -> _Standing:
-        counts = state.owner_rows(template)
+        return self._counted(state, state.owner_rows(template))
+
+    def _workload_standing(self, state: ClusterState, template: PodTemplate) -> _Standing:
+        """With the pods of other revisions."""
+        return self._counted(state, state.workload_rows(template))
+
+    def _counted(self, state: ClusterState, counts: SparseCounts) -> _Standing:
         if not counts.total:
             return _NOBODY
         rows, numbers = counts.above_zero()

@@ -12,7 +12,6 @@ from dataclasses import field
 from enum import StrEnum
 
 from moorage.adapters.memory.controllers.lineage import Lineage
-from moorage.adapters.memory.expansion import EXPANDABLE
 from moorage.adapters.memory.objects import KubeObject, controller_of
 from moorage.core.objects import DAEMON_SET, STATEFUL_SET, object_key
 from moorage.core.pods import Pod
@@ -190,9 +189,9 @@ def _workload(body: KubeObject | None, lineage: Lineage) -> tuple[str, str, str]
     if body is None:
         return None
     namespace = str(body["metadata"].get("namespace") or "")
-    known = [each for each in lineage.ancestors(body) if each["kind"] in EXPANDABLE]
-    if known:
-        return (str(known[-1]["kind"]), namespace, str(known[-1]["metadata"]["name"]))
+    known = lineage.workload(body)
+    if known is not None:
+        return (str(known["kind"]), namespace, str(known["metadata"]["name"]))
     owner = controller_of(body)
     return None if owner is None else (str(owner.get("kind")), namespace, str(owner.get("name")))
 

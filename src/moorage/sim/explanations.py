@@ -47,11 +47,13 @@ class Explanations:
 
 
 def nodes_document(nodes: Mapping[str, NodeExplanation]) -> dict[str, dict[str, Any]]:
-    """Each node with its rejection, or with its scores, as `explain` of a pod's entry has them."""
+    """Each node with its rejection, soft or not, or with its scores, as `explain` of a pod's entry has them."""
     return {name: _node_document(node) for name, node in nodes.items()}
 
 
 def _node_document(node: NodeExplanation) -> dict[str, Any]:
+    if node.passed_over:
+        return {"passedOver": node.passed_over}
     if not node.rejected:
         return {"scores": node.scores, "total": node.total}
     details = {"details": [each.document() for each in node.details]} if node.details else {}
@@ -61,4 +63,5 @@ def _node_document(node: NodeExplanation) -> dict[str, Any]:
 def node_explanation(document: Mapping[str, Any]) -> NodeExplanation:
     """The explanation of a node, from its document."""
     details = tuple(map(Detail.read, document.get("details", ())))
-    return NodeExplanation(document.get("rejected", {}), document.get("scores", {}), details)
+    passed_over = document.get("passedOver", {})
+    return NodeExplanation(document.get("rejected", {}), document.get("scores", {}), details, passed_over)

@@ -14,6 +14,7 @@ import msgspec
 from moorage.core.phrases import counted
 from moorage.core.prices import format_price
 from moorage.core.queueaccounts import QueueAccount
+from moorage.engine.explain import PASSED_OVER
 from moorage.sim import tables
 from moorage.sim.costs import Cost
 from moorage.sim.outcome import PodStory, SimulationOutcome
@@ -163,6 +164,9 @@ def _explain_row(name: str, node: Mapping[str, Any]) -> tuple[str, ...]:
     if "rejected" in node:
         why = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in node["rejected"].items())
         return (name, _NO_NODE, why)
+    if "passedOver" in node:
+        why = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in node["passedOver"].items())
+        return (name, "-", f"{why} ({PASSED_OVER})")
     return (name, str(node["total"]), _pairs(node["scores"]))
 
 

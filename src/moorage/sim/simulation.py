@@ -13,8 +13,9 @@ from typing import Protocol
 
 from moorage.adapters.memory.clock import START_S
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
+from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.errors import ApiError
-from moorage.adapters.memory.objects import KubeObject, controller_of, status_of
+from moorage.adapters.memory.objects import KubeObject, controller_of, key_of, status_of
 from moorage.adapters.memory.runner import CommandRunner
 from moorage.core.bills import nodes_in_use_now
 from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, RecordEvent
@@ -367,17 +368,15 @@ class _Run:
         if not self._feed.unreadable:
             return
         problems: list[Problem | str] = []
+        lineage = Lineage(self._cluster.store)
         for body, error in self._feed.unreadable:
-            owner = controller_of(body) or {}
-            metadata = body["metadata"]
-            namespace = metadata.get("namespace") or ""
-            for key in ((body["kind"], namespace, metadata["name"]), (owner.get("kind"), namespace, owner.get("name"))):
+            for key in map(key_of, (body, *lineage.ancestors(body))):
                 if key in self._given.places:
                     problems.append(self._given.places[key].problem("", ABSENT, error.problem))
                     break
             else:
                 problems.append(str(error))
-        raise SimulationError(problems)
+        raise SimulationError([*dict.fromkeys(problems)])
 
     # --- the end ---
 

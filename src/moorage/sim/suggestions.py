@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
+from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.devices import POD_CLAIM_NAME
 from moorage.adapters.memory.objects import controller_of, metadata_of, spec_of, status_of
 from moorage.core.deviceindex import RESOURCE_CLAIM
@@ -92,6 +93,7 @@ class FileRewriter(Rewriter):
         by_identity = {_identity(body): body for body in given.objects}
         super().__init__(lambda *identity: by_identity.get(identity), cluster.store.find)
         self._cluster = cluster
+        self._lineage = Lineage(cluster.store)
         self._waiting = list(waiting)
 
     def rewrite(self, pod: Pod, edits: list[PodEdit], changed: Changed) -> None:
@@ -100,10 +102,10 @@ class FileRewriter(Rewriter):
             super().rewrite(pod, edits, changed)
             return
         stored = self._stored("Pod", pod.namespace, pod.name)
-        owner = None if stored is None else controller_of(stored)
+        owner = None if stored is None else self._lineage.workload(stored)
         if stored is None or owner is None or any(isinstance(edit, DropLabel) for edit in edits):
             raise RewriteError("the controller of the pod is not known")
-        given = self._raw(str(owner.get("kind")), pod.namespace, str(owner.get("name")))
+        given = self._raw(owner["kind"], pod.namespace, owner["metadata"]["name"])
         if given is None:
             raise RewriteError("the controller of the pod is not in the input")
         plans = plans_of(dict(stored), edits)

@@ -12,10 +12,9 @@ from dataclasses import field
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
-from moorage.adapters.memory.controllers.deployments import revision_of
+from moorage.adapters.memory.controllers.intermediates import current_set
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH
-from moorage.adapters.memory.expansion import EXPANDABLE
 from moorage.adapters.memory.objects import (
     NOTHING,
     KubeObject,
@@ -122,7 +121,7 @@ class _Work:
 
     def _scale(self, change: Scale) -> None:
         owner = self._store.get(change.kind, change.namespace, change.name)
-        above = next((each for each in self._lineage.ancestors(owner) if each["kind"] in EXPANDABLE), None)
+        above = self._lineage.workload(owner)
         if above is not None:
             better = f"{above['kind']}/{above['metadata']['name']}"
             raise ChangeError([f"{change}: it belongs to {better}, which would undo it; scale {better}"])
@@ -142,9 +141,9 @@ class _Work:
     def _scale_replica_sets(self, owner: KubeObject, replicas: int) -> str | None:
         """Give the newest ReplicaSet what the others leave of the number; its template hash, None without any."""
         sets = self._store.children(owner, kind="ReplicaSet")
-        if not sets:
+        newest = current_set(sets)
+        if newest is None:
             return None
-        newest = max(sets, key=revision_of)
         others = sum(int(spec_of(each).get("replicas") or 0) for each in sets if each is not newest)
         metadata = newest["metadata"]
         patch = {"spec": {"replicas": max(0, replicas - others)}}
@@ -181,7 +180,7 @@ class _Work:
         owner, name = controller_of(pod), _name(pod)
         if owner is None:
             said = f"{name} has no controller, so that it is gone for good; kubectl drain wants --force"
-        elif not any(each["kind"] in EXPANDABLE for each in self._lineage.ancestors(pod)):
+        elif self._lineage.workload(pod) is None:
             said = f"{name} is not made again, as its {owner.get('kind')} {owner.get('name')} is not known here"
         else:
             return

@@ -35,6 +35,8 @@ class Answer:
     filter_skipped: bool = False
     reasons: dict[str, tuple[tuple[str, bool], ...]] = field(default_factory=dict)
     """The reasons against each node, and whether removing pods could help."""
+    passed_over: dict[str, tuple[tuple[str, bool], ...]] = field(default_factory=dict)
+    """The soft rejections of each node that passes, as if all of them stood."""
     score_skipped: bool = False
     scores: dict[str, int] = field(default_factory=dict)
     normalized: dict[str, int] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Answer:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 return f"{name}: {mine} and {theirs}"
-        for name in ("reasons", "scores", "normalized"):
+        for name in ("reasons", "passed_over", "scores", "normalized"):
             found = differing(getattr(self, name), getattr(other, name))
             if found:
                 return f"{name}: {found}"
@@ -69,6 +71,7 @@ def ask(plugin: Any, state: ClusterState, pod: Pod, rows: Rows | None = None) ->
         _note_pre_filter(answer, plugin.pre_filter(cycle))
     if hasattr(plugin, "filter") and answer.refusal is None and not answer.filter_skipped:
         answer.reasons = filter_reasons(plugin, cycle, rows)
+        answer.passed_over = soft_reasons(plugin, cycle, rows)
     if not hasattr(plugin, "score") or answer.refusal is not None:
         return answer
     if hasattr(plugin, "pre_score"):
@@ -83,19 +86,29 @@ def ask(plugin: Any, state: ClusterState, pod: Pod, rows: Rows | None = None) ->
 
 def filter_reasons(plugin: Any, cycle: Cycle, rows: Rows) -> dict[str, tuple[tuple[str, bool], ...]]:
     """Node name -> the reasons of Filter, empty where the node passes."""
-    rejections = plugin.filter(cycle, rows)
+    return _reasons("filter", plugin.filter(cycle, rows), cycle, rows)
+
+
+def soft_reasons(plugin: Any, cycle: Cycle, rows: Rows) -> dict[str, tuple[tuple[str, bool], ...]]:
+    """Node name -> the reasons for which it is passed over; of all nodes, none of a plugin without soft rejections."""
+    if not hasattr(plugin, "filter_softly"):
+        return {}
+    return _reasons("filter_softly", plugin.filter_softly(cycle, rows), cycle, rows)
+
+
+def _reasons(method: str, rejections: Any, cycle: Cycle, rows: Rows) -> dict[str, tuple[tuple[str, bool], ...]]:
     names = [cycle.state.node(int(row)).name for row in rows]
     if rejections is None:
         return dict.fromkeys(names, ())
     if not isinstance(rejections, Rejections):
-        raise Malformed("shape", f"filter returned {type(rejections).__name__}; return Rejections or None")
-    _check_array("filter", rejections.bits, len(rows))
+        raise Malformed("shape", f"{method} returned {type(rejections).__name__}; return Rejections or None")
+    _check_array(method, rejections.bits, len(rows))
     known = len(rejections.reasons)
     if known > MAX_REASONS:
-        raise Malformed("shape", f"filter gave {known} reasons; merge them into at most {MAX_REASONS}")
+        raise Malformed("shape", f"{method} gave {known} reasons; merge them into at most {MAX_REASONS}")
     bits = [int(each) for each in rejections.bits]
     if any(each < 0 or each >> known for each in bits):
-        raise Malformed("shape", f"filter set a bit beyond its {known} reasons")
+        raise Malformed("shape", f"{method} set a bit beyond its {known} reasons")
     return {
         name: tuple((reason.text, reason.resolvable) for reason in rejections.given(each))
         for name, each in zip(names, bits, strict=True)

@@ -30,15 +30,17 @@ from moorage.core.commands import Bind, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.edits import Edit
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
-from moorage.core.state import ClusterState
+from moorage.core.state import NOWHERE, ClusterState
 from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.contract import SuggestsRemedies
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.plugin import Plugin, Point, Reads
+from moorage.framework.profiles import Factory, Profile
 from moorage.framework.remedies import Rejected, Remedy
+from moorage.framework.runner import Runner
 from moorage.framework.status import Status
-from moorage.testing.answers import NOW_S, Answer, Malformed, ask, by_name, filter_reasons, score_array
+from moorage.testing.answers import NOW_S, Answer, Malformed, ask, by_name, filter_reasons, score_array, soft_reasons
 from moorage.testing.builders import make_node, make_pod, make_state
 from moorage.testing.clusters import GeneratedCluster, generate_cluster
 from moorage.testing.fingerprint import fingerprint
@@ -165,9 +167,10 @@ def _with_gaps(cluster: GeneratedCluster) -> ClusterState:
 
 def _rows_subset(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
     """Each row is judged alone: fewer rows, or one row by the fast path, get the same answers, PreFilter or not."""
-    if not subject.kept:
-        return
     state, plugin = cluster.state(), subject.new()
+    if not subject.kept:
+        yield from _soft_subset(plugin, state, cluster)
+        return
     for pod in cluster.pending:
         answer = ask(plugin, state, pod)
         for rows in (state.rows()[::2].copy(), state.rows()[1:2].copy()):
@@ -183,12 +186,57 @@ def _subset_difference(plugin: Any, answer: Answer, cycle: Cycle, rows: Rows) ->
         found = filter_reasons(plugin, cycle, rows)
         if found != want:
             return f"reasons: {found}, want {want}"
+    if answer.passed_over:
+        want = {name: reasons for name, reasons in answer.passed_over.items() if name in names}
+        found = soft_reasons(plugin, cycle, rows)
+        if found != want:
+            return f"passed over: {found}, want {want}"
     if answer.scores:
         wanted = {name: score for name, score in answer.scores.items() if name in names}
         scores = by_name(cycle.state, rows, score_array(plugin, cycle, rows))
         if scores != wanted:
             return f"scores: {scores}, want {wanted}"
     return None
+
+
+def _soft_subset(plugin: Any, state: ClusterState, cluster: GeneratedCluster) -> Iterator[str]:
+    for pod in cluster.pending:
+        rows = state.rows()[::2].copy()
+        all_rows, some = (ask(plugin, state, pod, each).passed_over for each in (state.rows(), rows))
+        want = {name: all_rows[name] for name in some}
+        if some != want:
+            yield f"pod {pod.name}, {len(rows)} of {len(cluster.nodes)} rows: filter_softly {some}, want {want}"
+
+
+def _decisions(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
+    """A runner with kept answers decides as one that asks anew about every node, soft rejections included."""
+    points = subject.cls.points()
+    if not points & {Point.FILTER, Point.SCORE}:
+        return
+    state = cluster.state()
+    factory = Factory(subject.cls.name, subject.new, subject.args, subject.cls.kinds)
+    profile = Profile("conformance", dict.fromkeys(points, (factory,)), {factory.name: 1})
+    kept = Runner(profile, state)
+    for pod in cluster.pending:
+        row = kept.decide(Cycle(pod, state, NOW_S))
+        want = _best_rows(Runner(profile, state), subject.new(), state, pod)
+        if row not in (want or {NOWHERE}):
+            names = [state.node(each).name for each in sorted(want)]
+            found = "no node" if row == NOWHERE else state.node(row).name
+            yield f"pod {pod.name}: the runner takes {found}; asked anew, the best of all nodes are {names}"
+        if row != NOWHERE:
+            state.assume(pod, row)
+
+
+def _best_rows(runner: Runner, plugin: Any, state: ClusterState, pod: Pod) -> set[int]:
+    """The rows with the most points of those that pass; those that are passed over only if there is no other."""
+    cycle = Cycle(pod, state, NOW_S)
+    passed = runner.judge(cycle, state.rows()).passed
+    passed_over = {name for name, reasons in ask(plugin, state, pod, passed).passed_over.items() if reasons}
+    wanted = [int(row) for row in passed if state.node(int(row)).name not in passed_over]
+    rows = np.array(wanted, dtype=np.intp) if wanted else passed
+    totals = sum(runner.score_table(cycle, rows).values(), np.zeros(len(rows), dtype=np.int64))
+    return {int(row) for row in rows[totals == totals.max()]} if len(rows) else set()
 
 
 def _row_paths(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
@@ -239,7 +287,7 @@ def _honest_reads(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]
             if plugin.epoch(state) != epoch:
                 continue
             after = ask(plugin, state, pod)
-            for name in ("reasons", "scores"):
+            for name in ("reasons", "passed_over", "scores"):
                 kept, now = ({k: v for k, v in getattr(a, name).items() if k != touched} for a in (before, after))
                 lost = next((node for node in kept if node in now and kept[node] != now[node]), None)
                 if lost is not None:
@@ -336,6 +384,7 @@ CHECKS: dict[str, _Check] = {
     "state untouched": _state_untouched,
     "node order irrelevant": _node_order,
     "rows judged singly": _rows_subset,
+    "decisions anew": _decisions,
     "row paths agree": _row_paths,
     "sign honest": _honest_sign,
     "reads honest": _honest_reads,

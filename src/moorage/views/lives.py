@@ -98,7 +98,9 @@ class Accounts:
         again.memo.update(cycle.memo)
         again.misfit_s, again.domain = cycle.misfit_s, cycle.domain
         try:
-            found = [*_counted(runner, again), *_rejected(runner.judge(again, cycle.state.rows()), again)]
+            judgement = runner.judge(again, cycle.state.rows())
+            judgement = judgement.preferring(runner.prefer(again, judgement.passed))
+            found = [*_counted(runner, again), *_rejected(judgement, again)]
         except Exception as error:  # noqa: BLE001 - as in an attempt, a plugin may raise anything
             found = [_about(cycle.pod.key, HappeningKind.COUNTED, plugin="", counted=describe(error))]
         self._noted[cycle.pod.uid] = found

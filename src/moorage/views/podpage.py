@@ -11,7 +11,7 @@ from typing import Any
 from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import format_amount
 from moorage.engine.counterfactual import runner_up
-from moorage.engine.explain import NodeExplanation, explain
+from moorage.engine.explain import PASSED_OVER, NodeExplanation, explain
 from moorage.engine.faults import describe
 from moorage.engine.lifecycle import KEPT_STEPS
 from moorage.engine.opinion import Opinion
@@ -49,7 +49,7 @@ def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
 
 
 def _judgement(pod: Pod, chosen: str | None, nodes: Mapping[str, NodeExplanation]) -> dict[str, Any]:
-    fitting = [(name, node) for name, node in nodes.items() if not node.rejected]
+    fitting = [(name, node) for name, node in nodes.items() if node.competes]
     # Two stable sorts: the chosen node comes before its equals.
     fitting.sort(key=lambda item: (-item[1].total, item[0] not in (chosen, pod.node), item[0]))
     shown = fitting[:SHOWN_NODES]
@@ -85,6 +85,8 @@ def verdict(
         return f"It is on {pod.node}, which no longer exists; {count}."
     if here.rejected:
         return f"It is on {pod.node}, which would reject it now; {count}."
+    if here.passed_over:
+        return f"It is on {pod.node}, which would be taken only if no other node fit; {count}."
     better = sum(node.total > here.total for _, node in fitting)
     if not better:
         return f"It is on {pod.node}, which still ranks best ({here.total}); {count}."
@@ -99,8 +101,9 @@ def _rejections(nodes: Mapping[str, NodeExplanation]) -> list[dict[str, Any]]:
     """Which plugin rejected how many nodes and why, the most frequent first."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, node in nodes.items():
-        for plugin, reasons in node.rejected.items():
-            groups.setdefault((plugin, ", ".join(reasons)), []).append(name)
+        for plugin, reasons in (node.rejected or node.passed_over).items():
+            text = ", ".join(reasons) + ("" if node.rejected else f" ({PASSED_OVER})")
+            groups.setdefault((plugin, text), []).append(name)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
         {"plugin": plugin, "reason": reason, "count": len(names), "nodes": names[:SHOWN_NAMES]}

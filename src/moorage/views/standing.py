@@ -16,7 +16,7 @@ import numpy as np
 from moorage.core.arrays import Rows
 from moorage.core.bills import bill, nodes_in_use_now
 from moorage.core.claimshares import begin_to_learn
-from moorage.core.ownercounts import owner_key
+from moorage.core.ownercounts import strategy_group
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
 from moorage.core.state import ClusterState
@@ -147,11 +147,11 @@ def spread_counts(state: ClusterState, runners: Iterable[Runner]) -> tuple[int, 
 
 
 def strategy_counts(state: ClusterState, waiting: Iterable[Pod]) -> tuple[int, int]:
-    """How many owners of pods have a strategy, and how many of these are not split as it says."""
+    """How many workloads have a strategy, and how many of these are not split as it says."""
     members: dict[str, list[Pod]] = {}
     for pod in (*(record.pod for record in state.records()), *waiting):
-        if pod.template.owner is not None and pod.deleted_s is None:
-            members.setdefault(owner_key(pod.template), []).append(pod)
+        if pod.deleted_s is None:
+            members.setdefault(strategy_group(pod.template), []).append(pod)
     splits = Splits(state)
     for owner, pods in members.items():
         splits.review(owner, pods)

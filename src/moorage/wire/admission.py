@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,8 @@ from moorage.core.pods import PodTemplate
 from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS, QuestionError, decode_part
 from moorage.wire.metadata import OwnerWire, controller_of, frozen_annotations, frozen_map
+from moorage.wire.podspec import PodWire
+from moorage.wire.templates import TemplateTable
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -24,6 +26,8 @@ CREATE = "CREATE"
 WARNING_LIMIT = 256
 """The API server may cut longer warnings."""
 _NO_PART = msgspec.Raw()
+_SELECTOR_PATH = "/spec/nodeSelector"
+_ANNOTATIONS_PATH = "/metadata/annotations"
 
 
 class _KindWire(msgspec.Struct, gc=False):
@@ -69,6 +73,7 @@ class _PodWire(msgspec.Struct, gc=False):
 
 _REVIEW = msgspec.json.Decoder(_ReviewWire)
 _POD = msgspec.json.Decoder(_PodWire)
+_WHOLE = msgspec.json.Decoder(PodWire)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class AdmissionQuestion:
     name: str
     """The pod's name; where the server is to make one, what it begins with and a `*`."""
     template: PodTemplate
-    """What decides which strategy the pod has, and its nodeSelector; nothing else of the pod is filled in."""
+    """What decides which strategy the pod has, and which nodes could take it; nothing else of the pod is filled in."""
     dry_run: bool = False
     node: str = ""
     """Set if the pod names its node itself."""
@@ -95,6 +100,14 @@ class Unasked:
 
     uid: str
     what: str
+
+
+class ReviewedPlacement(NamedTuple):
+    """What an answer gives a pod."""
+
+    node_selector: Mapping[str, str]
+    annotations: Mapping[str, str]
+    warning: str = ""
 
 
 def read_review(body: bytes) -> AdmissionQuestion | Unasked:
@@ -122,10 +135,18 @@ def _question(review: _ReviewWire) -> AdmissionQuestion | Unasked:
     data = bytes(request.object)
     if not data or data == b"null":
         raise ValueError(f"request.object: is missing; it is the pod of a {CREATE}")
-    return _pod_question(request, decode_part(_POD, data, "request.object"))
+    return _pod_question(request, decode_part(_POD, data, "request.object"), _whole(data))
 
 
-def _pod_question(request: _RequestWire, pod: _PodWire) -> AdmissionQuestion:
+def _whole(data: bytes) -> PodTemplate:
+    """Everything of the pod; nothing of it where a part that is none of our business cannot be read."""
+    try:
+        return TemplateTable().entry(_WHOLE.decode(data))[0]
+    except (ValueError, *REFUSALS):
+        return PodTemplate()
+
+
+def _pod_question(request: _RequestWire, pod: _PodWire, whole: PodTemplate) -> AdmissionQuestion:
     metadata, spec = pod.metadata or _MetadataWire(), pod.spec or _SpecWire()
     template = PodTemplate(
         namespace=request.namespace or "default",
@@ -133,6 +154,9 @@ def _pod_question(request: _RequestWire, pod: _PodWire) -> AdmissionQuestion:
         annotations=frozen_annotations(metadata.annotations),
         owner=controller_of(metadata.owner_references),
         node_selector=frozen_map(spec.node_selector),
+        requests=whole.requests,
+        tolerations=whole.tolerations,
+        node_affinity=whole.node_affinity,
     )
     return AdmissionQuestion(
         uid=request.uid,
@@ -151,8 +175,8 @@ def placement_patch(
     """The JSON patch that gives the pod these, and changes nothing that is so already."""
     template = question.template
     return [
-        *_additions("/spec/nodeSelector", node_selector, template.node_selector, question.has_node_selector),
-        *_additions("/metadata/annotations", annotations, template.annotations, question.has_annotations),
+        *_additions(_SELECTOR_PATH, node_selector, template.node_selector, question.has_node_selector),
+        *_additions(_ANNOTATIONS_PATH, annotations, template.annotations, question.has_annotations),
     ]
 
 
@@ -168,6 +192,41 @@ def _additions(
     for key, value in missing.items():
         # `add` replaces what is there, even if it was written between the review and the patch.
         yield {"op": "add", "path": f"{path}/{key.replace('~', '~0').replace('/', '~1')}", "value": value}
+
+
+class _PatchWire(msgspec.Struct, gc=False):
+    path: str = ""
+    value: dict[str, str] | str = ""
+
+
+class _ResponseWire(msgspec.Struct, gc=False):
+    patch: str | None = None
+    warnings: list[str] | None = None
+
+
+class _AnswerWire(msgspec.Struct, gc=False):
+    response: _ResponseWire | None = None
+
+
+_ANSWER = msgspec.json.Decoder(_AnswerWire)
+_PATCH = msgspec.json.Decoder(list[_PatchWire])
+
+
+def read_placement(answer: bytes) -> ReviewedPlacement | None:
+    """What an answer gives the pod; None if it cannot be read."""
+    try:
+        response = _ANSWER.decode(answer).response or _ResponseWire()
+        patch = _PATCH.decode(base64.b64decode(response.patch)) if response.patch else []
+    except (ValueError, *REFUSALS):
+        return None
+    found: dict[str, dict[str, str]] = {_SELECTOR_PATH: {}, _ANNOTATIONS_PATH: {}}
+    for each in patch:
+        for path, values in found.items():
+            if isinstance(each.value, dict):
+                values.update(each.value if each.path == path else {})
+            elif each.path.startswith(f"{path}/"):
+                values[each.path.removeprefix(f"{path}/").replace("~1", "/").replace("~0", "~")] = each.value
+    return ReviewedPlacement(found[_SELECTOR_PATH], found[_ANNOTATIONS_PATH], " ".join(response.warnings or ()))
 
 
 def review_answer(uid: str, patch: list[dict[str, Any]] | None = None, warnings: Iterable[str] = ()) -> bytes:

@@ -101,6 +101,38 @@ def host_names(found: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
+def addresses(found: dict[str, Any]) -> tuple[str, ...]:
+    """Where the object sends the API server, each HOST:PORT."""
+    sent: list[str] = []
+    for entry in found.get("webhooks") or ():
+        client = entry.get("clientConfig") or {}
+        if client.get("url"):
+            parts = urlsplit(client["url"])
+            sent.append(f"{parts.hostname}:{parts.port or HTTPS_PORT}")
+        elif service := client.get("service"):
+            host = WebhookService(service.get("namespace") or "", service.get("name") or "").host_names[0]
+            sent.append(f"{host}:{service.get('port') or HTTPS_PORT}")
+    return tuple(dict.fromkeys(sent))
+
+
+def excluded_namespaces(found: dict[str, Any]) -> frozenset[str] | None:
+    """The namespaces whose pods no webhook of the object is asked about; None if more than namespaces' names decide."""
+    excluded: list[frozenset[str]] = []
+    for entry in found.get("webhooks") or ():
+        selector = entry.get("namespaceSelector") or {}
+        conditions = [condition for condition in selector.get("matchExpressions") or () if not _names(condition)]
+        if conditions or selector.get("matchLabels") or entry.get("objectSelector") or entry.get("matchConditions"):
+            return None
+        expressions = selector.get("matchExpressions") or ()
+        excluded.append(frozenset(name for each in expressions for name in each.get("values") or ()))
+    return frozenset.intersection(*excluded) if excluded else None
+
+
+def _names(expression: dict[str, Any]) -> bool:
+    """Whether a condition on namespaces only excludes some by their names."""
+    return expression.get("key") == NAMESPACE_NAME_LABEL and expression.get("operator") == "NotIn"
+
+
 def ca_bundle(found: dict[str, Any]) -> bytes:
     """The CAs by which API servers trust us, PEM; empty without any."""
     entries = (entry for entry in found.get("webhooks") or () if isinstance(entry, dict))
@@ -130,7 +162,7 @@ def _exclude(entry: dict[str, Any], excluded: Iterable[str]) -> None:
     expressions = list(selector.get("matchExpressions") or ())
     named: set[str] = set()
     for expression in expressions:
-        if expression.get("key") == NAMESPACE_NAME_LABEL and expression.get("operator") == "NotIn":
+        if _names(expression):
             named.update(expression.get("values") or ())
     missing = [name for name in excluded if name not in named]
     if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -37,12 +38,28 @@ from moorage.wire.whole import whole
 DEFAULT_NAMESPACE = "default"
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 _DIGITS = 9
+_DEFAULT_PERCENT = 25
+"""Of surge and gap in a rollout."""
 
 
 class TemplateWire(msgspec.Struct, gc=False):
     """A pod template, as far as the controller's own value needs it."""
 
     metadata: MetadataWire | None = None
+
+
+class RollingUpdateWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.strategy.rollingUpdate of a Deployment: numbers, or percentages as text."""
+
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class StrategyWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.strategy of a Deployment."""
+
+    type: str | None = None
+    rolling_update: RollingUpdateWire | None = None
 
 
 class ScaledSpecWire(msgspec.Struct, gc=False, rename="camel"):
@@ -52,6 +69,8 @@ class ScaledSpecWire(msgspec.Struct, gc=False, rename="camel"):
     selector: LabelSelectorWire | None = None
     template: TemplateWire | None = None
     pod_management_policy: str | None = None
+    paused: bool | None = None
+    strategy: StrategyWire | None = None
 
 
 class ScaledWire(msgspec.Struct, gc=False):
@@ -151,7 +170,28 @@ class CronJobWire(msgspec.Struct, gc=False):
 
 def deployment(wire: ScaledWire) -> Workload:
     """The core value of a Deployment."""
-    return _scaled(DEPLOYMENT, wire)
+    spec = wire.spec or ScaledSpecWire()
+    found = _scaled(DEPLOYMENT, wire)
+    return replace(found, paused=bool(spec.paused), max_unavailable=_max_unavailable(spec.strategy, found.replicas))
+
+
+def _max_unavailable(strategy: StrategyWire | None, replicas: int) -> int:
+    """As the Deployment controller counts: rounded down, and 1 where neither a surge nor a gap would be allowed."""
+    strategy = strategy or StrategyWire()
+    if strategy.type == "Recreate":
+        return replicas
+    rolling = strategy.rolling_update or RollingUpdateWire()
+    gap = _share(rolling.max_unavailable, replicas)
+    return gap if gap or _share(rolling.max_surge, 100 * replicas) else 1
+
+
+def _share(value: int | str | None, whole: int) -> int:
+    """A number, or a percentage of `whole` rounded down; a quarter if it is left out or unreadable."""
+    if isinstance(value, int):
+        return max(value, 0)
+    digits = (value or "").removesuffix("%")
+    percent = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS else _DEFAULT_PERCENT
+    return percent * whole // 100
 
 
 def replica_set(wire: ScaledWire) -> Workload:

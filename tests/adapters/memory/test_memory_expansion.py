@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
+from moorage.adapters.memory.controllers.demand import replicas_wanted
+from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.templates import daemon_target
 from moorage.adapters.memory.manifests import manifest, node_manifest, pod_manifest, workload_manifest
 from moorage.adapters.memory.objects import KubeObject, controller_of
@@ -54,15 +56,47 @@ def with_uid(obj: dict[str, Any], uid: str) -> dict[str, Any]:
     ],
 )
 def test_every_kind_makes_its_pods(kind: str, own: dict[str, Any], want: list[str]) -> None:
-    """Names run from zero, and the owner is the object in the input, whatever its kind."""
+    """Names run from zero and are those of the object in the input, whatever its kind."""
     cluster = loaded(workload_manifest(kind, "web", own=own))
     assert names(cluster) == want
-    for pod in cluster.store.list("Pod"):
-        owner = controller_of(pod)
-        assert owner is not None
-        assert (owner["kind"], owner["name"]) == (kind, "web")
-        assert pod["status"]["phase"] == "Pending"
-    assert cluster.store.list("ReplicaSet" if kind != "ReplicaSet" else "Job") == []
+    assert {pod["status"]["phase"] for pod in cluster.store.list("Pod")} <= {"Pending"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "want_chain"),
+    [
+        pytest.param("Deployment", ["ReplicaSet", "Deployment"], id="deployment"),
+        pytest.param("CronJob", ["Job", "CronJob"], id="cron job"),
+        *(
+            pytest.param(kind, [kind], id=kind)
+            for kind in ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
+        ),
+    ],
+)
+def test_pods_are_owned_as_live(kind: str, want_chain: list[str]) -> None:
+    """A Deployment has a ReplicaSet and a CronJob has a Job, which select the pods by labels of their own."""
+    cluster = loaded(workload_manifest(kind, "web"))
+    (pod,) = cluster.store.list("Pod")
+    ancestors = [*Lineage(cluster.store).ancestors(pod)]
+    assert [each["kind"] for each in ancestors] == want_chain
+    assert ancestors[-1]["metadata"]["name"] == "web"
+    if len(want_chain) == 2:
+        selected = ancestors[0]["spec"]["selector"]["matchLabels"]
+        assert selected.keys() - ancestors[-1]["spec"].get("selector", {}).get("matchLabels", {}).keys()
+        assert selected.items() <= pod["metadata"]["labels"].items()
+        assert selected.items() <= ancestors[0]["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_a_replica_set_has_what_its_deployment_says() -> None:
+    """Its number, its annotations but for those of kubectl, and its revision, as of the Deployment controller."""
+    deployment = workload_manifest("Deployment", "web", own={"replicas": 3})
+    said = {"moorage.dev/min-hosts": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    cluster = loaded({**deployment, "metadata": {**deployment["metadata"], "annotations": said}})
+    (made,) = cluster.store.list("ReplicaSet")
+    assert made["spec"]["replicas"] == 3
+    assert made["metadata"]["annotations"] == {"moorage.dev/min-hosts": "2", "deployment.kubernetes.io/revision": "1"}
+    assert loaded(workload_manifest("Deployment", "web", own={"replicas": 0})).store.list("ReplicaSet") != []
+    assert loaded(workload_manifest("CronJob", "web", own={"suspend": True})).store.list("Job") == []
 
 
 def test_a_daemon_pod_is_pinned_and_tolerates_what_daemons_tolerate() -> None:
@@ -112,6 +146,66 @@ def test_only_the_shortfall_is_made(objects: list[KubeObject], want_made: list[s
     cluster = loaded(*objects)
     given = {obj["metadata"]["name"] for obj in objects}
     assert [name for name in names(cluster) if name not in given] == want_made
+
+
+def test_the_newest_replica_set_of_the_input_gets_the_shortfall() -> None:
+    """By its revision, whatever the order; it is scaled to what the others leave, and the old one stays as it is."""
+
+    def of_revision(number: int) -> KubeObject:
+        made = owned(
+            with_uid(workload_manifest("ReplicaSet", f"web-h{number}"), f"r{number}"), "Deployment", "web", "d"
+        )
+        metadata = made["metadata"] | {
+            "labels": {"pod-template-hash": f"h{number}"},
+            "annotations": {"deployment.kubernetes.io/revision": str(number)},
+        }
+        return {**made, "metadata": metadata}
+
+    old = owned(pod_manifest("web-h9-p", labels={"pod-template-hash": "h9"}), "ReplicaSet", "web-h9", "r9")
+    cluster = loaded(DEPLOYMENT, of_revision(10), of_revision(9), old)
+    made = [pod for pod in cluster.store.list("Pod") if pod["metadata"]["name"] != "web-h9-p"]
+    assert [pod["metadata"]["labels"]["pod-template-hash"] for pod in made] == ["h10", "h10"]
+    assert {(controller_of(pod) or {})["name"] for pod in made} == {"web-h10"}
+    replicas = {each["metadata"]["name"]: replicas_wanted(each) for each in cluster.store.list("ReplicaSet")}
+    assert replicas == {"web-h10": 2, "web-h9": 1}
+
+
+def test_what_the_input_leaves_out_between_owner_and_pods_comes_back_as_it_was() -> None:
+    """The pods of `kubectl get deployments,cronjobs,pods` have one owner with those that are made beside them."""
+    job_pod = owned(pod_manifest("tick-29000000-p"), "Job", "tick-29000000", "j")
+    cron = with_uid(workload_manifest("CronJob", "tick", own={"parallelism": 2, "completions": 2}), "c")
+    cluster = loaded(DEPLOYMENT, POD, cron, job_pod)
+    assert {each["metadata"]["uid"]: each["metadata"]["name"] for each in cluster.store.list("ReplicaSet")} == {
+        "r": "web-hx2"
+    }
+    assert {each["metadata"]["uid"]: each["metadata"]["name"] for each in cluster.store.list("Job")} == {
+        "j": "tick-29000000"
+    }
+    owners = {pod["metadata"]["name"]: (controller_of(pod) or {})["uid"] for pod in cluster.store.list("Pod")}
+    assert owners == {
+        "web-hx2-p1": "r", "web-0": "r", "web-1": "r", "tick-29000000-p": "j", "tick-0": "j"
+    }  # fmt: skip
+    assert cluster.store.find("Pod", "default", "web-0")["metadata"]["labels"]["pod-template-hash"] == "hx2"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, ["tick-0", "tick-1"], id="that runs"),
+        pytest.param({"succeeded": 1}, ["tick-0"], id="half done"),
+        pytest.param({"conditions": [{"type": "Complete", "status": "True"}]}, ["tick-0"], id="over, so a new one"),
+    ],
+)
+def test_the_job_of_a_cron_job_in_the_input(status: dict[str, Any], want: list[str]) -> None:
+    """Its own numbers count as long as it runs."""
+    cron = with_uid(workload_manifest("CronJob", "tick"), "c")
+    job = owned(
+        with_uid(workload_manifest("Job", "tick-1", own={"parallelism": 2, "completions": 2}), "j"),
+        "CronJob",
+        "tick",
+        "c",
+    )
+    assert names(loaded(cron, {**job, "status": status})) == want
 
 
 def test_owners_without_uids_are_matched_by_name() -> None:

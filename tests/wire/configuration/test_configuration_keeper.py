@@ -16,6 +16,7 @@ def test_defaults() -> None:
     """An empty document, and none at all, say the same; the lease is never the scheduler's."""
     found = keeper_of("")
     assert (found.notice_s, found.return_after_s, found.returns_at_once) == (120.0, 600.0, 2)
+    assert not found.move_singles
     assert found.at_deadline is AtDeadline.KEEP_BUDGETS
     assert found.leader_election is not None
     assert found.leader_election.resource_name == "moorage-keeper"
@@ -26,12 +27,14 @@ def test_everything_set() -> None:
     """Each field arrives."""
     found = keeper_of(
         "noticeTime: 90s\ndeadlineMargin: 5s\natDeadline: Delete\nmovesAtOnce: 7\nreturnAfter: 1m\nreturnsAtOnce: 0\n"
-        "fallbackAfter: 30s\nmoveAgainAfter: 2m\nleaderElection: {leaderElect: true, resourceName: mine}\n"
+        "moveSingles: true\nfallbackAfter: 30s\nmoveAgainAfter: 2m\n"
+        "leaderElection: {leaderElect: true, resourceName: mine}\n"
         "signals:\n- {taint: example.com/bye, text: soon, noticeTime: 30s}\n- {condition: Doomed}\n"
         "- {cordon: example.com/why}\n- {taint: karpenter.sh/disrupted, ignore: true}\n"
     )
     assert (found.notice_s, found.margin_s, found.moves_at_once, found.returns_at_once) == (90.0, 5.0, 7, 0)
     assert (found.return_after_s, found.move_again_after_s, found.fallback_s) == (60.0, 120.0, 30.0)
+    assert found.move_singles
     assert found.at_deadline is AtDeadline.DELETE
     assert found.leader_election is not None
     assert found.leader_election.resource_name == "mine"

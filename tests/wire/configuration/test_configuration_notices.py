@@ -37,6 +37,10 @@ NOTICES = {
         "clientConnection: {contentType: application/vnd.kubernetes.protobuf}",
         ['clientConnection.contentType: "application/vnd.kubernetes.protobuf": has no effect: Moorage speaks'],
     ),
+    "no limit of requests": (
+        "clientConnection: {qps: -1}",
+        ['clientConnection.qps: "-1": means that requests are not limited here, as in kube-scheduler'],
+    ),
     "extenders": ("extenders: [{urlPrefix: 'http://h'}]", []),
     "the lease of the stock scheduler": (
         "leaderElection: {resourceName: kube-scheduler}",

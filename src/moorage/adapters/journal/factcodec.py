@@ -19,7 +19,6 @@ from moorage.adapters.journal.records import Restorer, Scribe
 from moorage.adapters.journal.shapes import check_of, hints_of
 from moorage.adapters.journal.values import Unreadable, unpacked
 from moorage.core.evictions import Evictions
-from moorage.core.plan import Plan
 from moorage.core.pods import Pod
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.engine import Engine
@@ -306,28 +305,13 @@ def _is_struct(kind: Any) -> bool:
     return not (kind.__module__.startswith(_CORE) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
 
 
-def _plan(told: Any, reader: FactReader) -> Plan:
-    capacity, units = _list(told)
-    plan = Plan(reader.unpack(capacity, int))
-    for unit in _list(units):
-        uid, key, size = reader.unpack(unit, tuple[str, tuple[Any, ...], int])
-        plan.put(uid, key, size)
-    plan.changes()
-    return plan
-
-
 _PACKED: Mapping[Any, Callable[[FactWriter, Any], Any]] = {
     Pod: FactWriter.pod,
     Runner: FactWriter.runner,
     Evictions: lambda _, __: True,
-    Plan: lambda writer, plan: [
-        plan.capacity,
-        [writer.pack(tuple(unit), tuple[str, tuple[Any, ...], int]) for unit in plan],
-    ],
 }
 _UNPACKED: Mapping[Any, Callable[[FactReader, Any], Any]] = {
     Pod: FactReader.pod,
     Runner: FactReader.runner,
     Evictions: FactReader.evictions,
-    Plan: lambda reader, told: _plan(told, reader),
 }

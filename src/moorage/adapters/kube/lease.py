@@ -26,7 +26,7 @@ import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.errors import Conflict, KubeError, NotFound
+from moorage.adapters.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from moorage.adapters.kube.leaserecord import (
     Lease,
     LeaseRecord,
@@ -87,6 +87,8 @@ class LeaderElector:
         self._valid_until_s = -math.inf
         self._underway: asyncio.Task[bytes] | None = None
         """The last write, until it has succeeded: the server may carry it out even if we stopped waiting for it."""
+        self.forbidden = ""
+        """Why the lease may not be taken, as the API server said at the last attempt; empty if it may."""
         self._said = ""
         self._notes: dict[str, str] = {}
         """Annotations that every write of ours has; replaced, never changed, as another thread sets them."""
@@ -188,9 +190,14 @@ class LeaderElector:
         except Conflict as error:
             log.debug("failed to acquire lease %s", self.name, error=error.message)
             return False
+        except Forbidden as error:
+            self.forbidden = error.message
+            self._complain(error.message)
+            return False
         except (KubeError, TimeoutError) as error:
             self._complain(_text(error))
             return False
+        self.forbidden = ""
         if not taken:
             log.debug("lock is held by %s and has not yet expired", self._record.holder)
             log.debug("failed to acquire lease %s", self.name)

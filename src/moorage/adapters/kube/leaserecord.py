@@ -20,8 +20,6 @@ from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS
 from moorage.wire.leases import decode_whole_lease
 
-TERM_ANNOTATION = "moorage.dev/term"
-"""Annotation of every Binding of an elected leader; the API server copies it to the pod."""
 MOST_ANNOTATED = 256 * 1024
 """Bytes of all names and values of annotations of an object that the API server takes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.defaulting import Classes, at_birth, default_object
 from moorage.adapters.memory.errors import Forbidden, Invalid
 from moorage.adapters.memory.objects import KubeObject, controller_of, metadata_of
@@ -18,6 +19,7 @@ class StoreAdmission:
 
     def __init__(self, store: Store, *, strict: bool) -> None:
         self._store = store
+        self._lineage = Lineage(store)
         self._strict = strict
         self._classes = Classes()
         self._classes_version = -1
@@ -46,7 +48,7 @@ class StoreAdmission:
             name = metadata_of(obj).get("name")
             raise Forbidden(f'{resource_name(str(obj["kind"]))} "{name}" is forbidden: {admitted.problems[0]}')
         for problem in admitted.problems:
-            self._warnings[f"{_responsible(obj)}: {problem}"] = None
+            self._warnings[f"{self._responsible(obj)}: {problem}"] = None
         return admitted.object
 
     def _current_classes(self) -> Classes:
@@ -59,16 +61,18 @@ class StoreAdmission:
             self._classes_version = version
         return self._classes
 
+    def _responsible(self, obj: KubeObject) -> str:
+        """The object that a person would have to change: the topmost owner of a made pod, else the object itself."""
+        above = [*self._lineage.ancestors(obj)]
+        if above:
+            return _name(above[-1])
+        owner = controller_of(obj)
+        if owner is None:
+            return _name(obj)
+        return f"{owner.get('kind')} {metadata_of(obj).get('namespace') or 'default'}/{owner.get('name')}"
+
 
 def _name(obj: KubeObject) -> str:
     metadata: Any = obj.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     return f"{obj.get('kind')} {metadata.get('namespace') or 'default'}/{metadata.get('name')}"
-
-
-def _responsible(obj: KubeObject) -> str:
-    """The object that a person would have to change: the owner of a made pod, else the object itself."""
-    owner = controller_of(obj)
-    if owner is None:
-        return _name(obj)
-    return f"{owner.get('kind')} {metadata_of(obj).get('namespace') or 'default'}/{owner.get('name')}"

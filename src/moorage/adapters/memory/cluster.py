@@ -14,6 +14,7 @@ from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.changes import Watch
 from moorage.adapters.memory.clock import START_S, Clock
 from moorage.adapters.memory.collection import GarbageCollection, PodCollection
+from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.workloads import Workloads
 from moorage.adapters.memory.devices import DeviceControllers
 from moorage.adapters.memory.disruption import DisruptionController
@@ -66,6 +67,7 @@ class EmbeddedCluster:
         self.clock = Clock(start_s)
         self.store = Store(self.clock, seed=seed)
         self.admission = StoreAdmission(self.store, strict=behaviour.lifelike)
+        self._lineage = Lineage(self.store)
         self._loaded = 0
         makers = Workloads if behaviour.lifelike else Expansion
         self._makers = makers(self.store, self.admission)
@@ -165,9 +167,11 @@ class EmbeddedCluster:
         return [p for p in self.store.list("Pod") if not p["spec"].get("nodeName") and not is_terminating(p)]
 
     def place_of(self, obj: KubeObject) -> tuple[int, int]:
-        """A sort key: place in the input; a pod that a controller made stands where its owner stands."""
+        """A sort key: place in the input; a pod that a controller made stands where its topmost owner stands."""
         serial = self.store.serial(obj["metadata"]["uid"])
         owner = controller_of(obj)
         if serial <= self._loaded or owner is None:
             return (serial, 0)
-        return (self.store.serial(str(owner.get("uid"))) or serial, serial)
+        above = [self.store.serial(each["metadata"]["uid"]) for each in self._lineage.ancestors(obj)]
+        given = [each for each in above if each <= self._loaded] or above
+        return (given[-1] if given else serial, serial)

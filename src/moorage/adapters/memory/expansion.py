@@ -3,7 +3,9 @@
 All of its rules are here:
 - An owner in the input gets the pods it lacks: wanted minus live ones. Live pods count through the ReplicaSets or Jobs
   between them and the owner; an owner whose own owner can be expanded too is left to that one.
-- They are named `<owner>-0`, `<owner>-1`, ... and owned by the object in the input; no ReplicaSet or Job is made.
+- They are owned as live: those of a Deployment by a ReplicaSet, those of a CronJob by a Job. It is the current one of
+  the input; one that the input left out, but whose pods it holds, comes back as it was; else a new one is made.
+- They are named `<owner>-0`, `<owner>-1`, ... after the object in the input.
 - Lost pods are replaced under the owner's next free name. A name is used once only, so that a name in a report means
   one pod; a StatefulSet's pods, whose names are their identity, come back under the same name.
 - Surplus pods stay: the input says that they exist.
@@ -11,8 +13,7 @@ All of its rules are here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.changes import ChangeType
@@ -24,10 +25,10 @@ from moorage.adapters.memory.controllers.demand import (
     job_pods_wanted,
     replicas_wanted,
 )
-from moorage.adapters.memory.controllers.deployments import revision_of
 from moorage.adapters.memory.controllers.eligibility import eligible_nodes
 from moorage.adapters.memory.controllers.groupsets import group_pods, jobset_pods
-from moorage.adapters.memory.controllers.lineage import Lineage
+from moorage.adapters.memory.controllers.intermediates import current_set, job_for, replica_set_for
+from moorage.adapters.memory.controllers.lineage import EXPANDABLE, Lineage
 from moorage.adapters.memory.controllers.loop import ControllerLoop
 from moorage.adapters.memory.controllers.statefulsets import first_ordinal, make_claims
 from moorage.adapters.memory.controllers.templates import (
@@ -45,18 +46,16 @@ from moorage.adapters.memory.controllers.templates import (
 from moorage.adapters.memory.objects import (
     NOTHING,
     KubeObject,
+    controller_of,
     is_live,
     is_terminating,
     metadata_of,
     spec_of,
     status_of,
+    timestamp,
 )
 from moorage.adapters.memory.store import Store
 
-EXPANDABLE = (
-    "CronJob", "DaemonSet", "Deployment", "Job", "JobSet", "LeaderWorkerSet", "ReplicaSet", "ReplicationController",
-    "StatefulSet",
-)  # fmt: skip
 _GROUP_SETS = {"JobSet": jobset_pods, "LeaderWorkerSet": group_pods}
 _VOLCANO = "batch.volcano.sh/"
 """Has a Job, too, which is not Kubernetes' own."""
@@ -74,7 +73,7 @@ class Expansion:
         self._deletions = store.watch(("Pod",))
         by_kind = {"DaemonSet": self._expand_daemons, "StatefulSet": self._expand_stateful, "Job": self._expand_job}
         reconcilers = {kind: by_kind.get(kind, self._expand_replicas) for kind in EXPANDABLE}
-        reconcilers["CronJob"] = self._expand_cron
+        reconcilers |= {"Deployment": self._expand_deployment, "CronJob": self._expand_cron}
         reconcilers |= dict.fromkeys(_GROUP_SETS, self._expand_group_set)
         self._loop = ControllerLoop(
             store,
@@ -108,12 +107,45 @@ class Expansion:
         return [pod for pod in self._lineage.pods_of(owner) if is_live(pod)]
 
     def _expand_replicas(self, owner: KubeObject) -> None:
-        lacking = replicas_wanted(owner) - len(self._live(owner))
-        if lacking <= 0:
-            return
-        labels = {TEMPLATE_HASH: self._template_hash(owner)} if owner["kind"] == "Deployment" else NOTHING
-        for _ in range(lacking):
-            self._make(pod_from(owner, self._free_name(owner), template_of(owner), labels=labels))
+        for _ in range(replicas_wanted(owner) - len(self._live(owner))):
+            self._make(pod_from(owner, self._free_name(owner), template_of(owner)))
+
+    def _expand_deployment(self, deployment: KubeObject) -> None:
+        """As a Deployment after its rollout: its current ReplicaSet has what the others do not."""
+        current = self._current_set(deployment)
+        live = self._live(deployment)
+        others = sum(1 for pod in live if not _is_owned(pod, current))
+        wanted = replicas_wanted(deployment)
+        if replicas_wanted(current) < wanted - others:
+            metadata, patch = current["metadata"], {"spec": {"replicas": wanted - others}}
+            current = self._store.patch("ReplicaSet", metadata["namespace"], metadata["name"], patch)
+        template, digest = template_of(deployment), _digest_of(current) or _end_of_name(current, deployment)
+        labels = {TEMPLATE_HASH: digest} if digest else NOTHING
+        for _ in range(wanted - len(live)):
+            self._make(pod_from(current, self._free_name(deployment), template, labels=labels))
+
+    def _current_set(self, deployment: KubeObject) -> KubeObject:
+        known = current_set(self._store.children(deployment, kind="ReplicaSet"))
+        if known is not None:
+            return known
+        left_out = self._left_out(deployment, "ReplicaSet")
+        name, uid, digest = left_out or ("", "", template_hash(template_of(deployment)))
+        made = replica_set_for(
+            deployment, name or f"{deployment['metadata']['name']}-{digest}", digest, revision=1, replicas=0
+        )
+        return self._admission.load({**made, "metadata": {**made["metadata"], "uid": uid}})
+
+    def _left_out(self, owner: KubeObject, kind: str) -> tuple[str, str, str] | None:
+        """Name, uid and template hash of the object above the owner's youngest pod, where the input left it out."""
+        found: tuple[str, str, str] | None = None
+        newest = ""
+        for pod in self._live(owner):
+            reference, created = controller_of(pod) or NOTHING, str(metadata_of(pod).get("creationTimestamp") or "")
+            if reference.get("kind") != kind or self._store.owner(pod, reference) is not None:
+                continue
+            if found is None or created > newest:
+                found, newest = (str(reference["name"]), str(reference["uid"]), _digest_of(pod)), created
+        return found
 
     def _expand_stateful(self, owner: KubeObject) -> None:
         # A pod that is still ending keeps its name, and its place among the wanted ones, until it is gone.
@@ -142,18 +174,29 @@ class Expansion:
 
     def _expand_job(self, job: KubeObject) -> None:
         if not job_is_over(job) and not str(job.get("apiVersion")).startswith(_VOLCANO):
-            self._expand_job_spec(job, spec_of(job), status_of(job), job_labels(job))
+            self._make_job_pods(job, job, [*self._lineage.pods_of(job)])
 
     def _expand_cron(self, cron: KubeObject) -> None:
-        """One Job's worth of pods, owned by the CronJob itself."""
-        if not spec_of(cron).get("suspend"):
-            self._expand_job_spec(cron, spec_of(spec_of(cron).get("jobTemplate") or NOTHING), NOTHING, NOTHING)
+        """The Jobs that run, else one Job."""
+        if spec_of(cron).get("suspend"):
+            return
+        jobs = [job for job in self._store.children(cron, kind="Job") if not job_is_over(job)]
+        own = [pod for pod in self._lineage.pods_of(cron) if _is_owned(pod, cron)]
+        for job in jobs or [self._make_job(cron)]:
+            self._make_job_pods(job, cron, [*self._lineage.pods_of(job), *own])
 
-    def _expand_job_spec(
-        self, owner: KubeObject, spec: Mapping[str, Any], status: Mapping[str, Any], labels: Mapping[str, str]
-    ) -> None:
-        pods = [*self._lineage.pods_of(owner)]
-        own = [pod for pod in pods if pod["metadata"]["ownerReferences"][0].get("uid") == owner["metadata"]["uid"]]
+    def _make_job(self, cron: KubeObject) -> KubeObject:
+        left_out, now_s = self._left_out(cron, "Job"), self._store.clock.now_s
+        namespace, minute = cron["metadata"]["namespace"], int(now_s) // 60
+        while self._store.find("Job", namespace, name := f"{cron['metadata']['name']}-{minute}") is not None:
+            minute += 1
+        name, uid, _ = left_out or (name, self._store.new_uid(), "")
+        return self._admission.load(job_for(cron, name, uid, timestamp(now_s)))
+
+    def _make_job_pods(self, job: KubeObject, named_after: KubeObject, pods: Iterable[KubeObject]) -> None:
+        """What the Job lacks; `pods` are all that count for it."""
+        pods, spec, status = [*pods], spec_of(job), status_of(job)
+        own = [pod for pod in pods if _is_owned(pod, job)]
         wanted = job_pods_wanted(
             spec,
             succeeded=finished_count(status, own, phase="Succeeded"),
@@ -163,8 +206,8 @@ class Expansion:
         indexes = free_indexes(own, lacking) if is_indexed(spec) else [None] * max(0, lacking)
         for index in indexes:
             marks = NOTHING if index is None else index_marks(index)
-            name, template = self._free_name(owner), template_of(owner)
-            self._make(pod_from(owner, name, template, labels={**labels, **marks}, annotations=marks))
+            name, labels = self._free_name(named_after), {**job_labels(job), **marks}
+            self._make(pod_from(job, name, template_of(job), labels=labels, annotations=marks))
 
     def _expand_daemons(self, owner: KubeObject) -> None:
         served = {daemon_target(pod) for pod in self._live(owner)}
@@ -190,11 +233,17 @@ class Expansion:
                 self._ordinals[metadata["uid"]] = ordinal
                 return name
 
-    def _template_hash(self, deployment: KubeObject) -> str:
-        """The hash that the Deployment's newest ReplicaSet carries, else that of the template."""
-        newest = max(self._replica_sets(deployment), key=revision_of, default=None)
-        known = (metadata_of(newest or NOTHING).get("labels") or NOTHING).get(TEMPLATE_HASH)
-        return str(known) if known else template_hash(template_of(deployment))
 
-    def _replica_sets(self, deployment: KubeObject) -> Iterator[KubeObject]:
-        return iter(self._store.children(deployment, kind="ReplicaSet"))
+def _is_owned(pod: KubeObject, owner: KubeObject) -> bool:
+    """Whether the object itself is the controller of the pod."""
+    return bool((controller_of(pod) or NOTHING).get("uid") == owner["metadata"]["uid"])
+
+
+def _digest_of(obj: KubeObject) -> str:
+    return str((metadata_of(obj).get("labels") or NOTHING).get(TEMPLATE_HASH) or "")
+
+
+def _end_of_name(replica_set: KubeObject, deployment: KubeObject) -> str:
+    """The hash of a ReplicaSet that does not carry it as a label."""
+    stem, name = f"{deployment['metadata']['name']}-", str(replica_set["metadata"]["name"])
+    return name.removeprefix(stem) if name.startswith(stem) else ""

@@ -16,6 +16,7 @@ from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.health import Check, Health, ping
 from moorage.adapters.serving.zpages import Component, flagz, statusz
 from moorage.core.values import dataclass
+from moorage.views.loglines import AS_IN_KUBERNETES
 
 _STATUSZ_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 _SHOWN = 100
@@ -65,6 +66,7 @@ def _guard(gate: Gate) -> Middleware:
             userAgent=request.headers.get("User-Agent", "")[:_SHOWN],
             srcIP=request.remote,
             resp=response.status,
+            **AS_IN_KUBERNETES,
         )
         return response
 

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import Callable
-from http.client import OK
+from collections.abc import AsyncIterator, Callable
+from http.client import FORBIDDEN, OK
 
 import aiohttp
 
@@ -52,6 +52,15 @@ class Elder:
         context = self._context()
         if context is None:
             return None
+        async with self._posted(address, review, context) as response:
+            if response.status != OK or (response.content_length or _LONGEST_ANSWER) >= _LONGEST_ANSWER:
+                return None
+            return await response.read()
+
+    @contextlib.asynccontextmanager
+    async def _posted(
+        self, address: str, review: bytes, context: ssl.SSLContext
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=_CONNECT_S)
             self._session = HttpSession({"limit": _CONNECTIONS}, timeout=timeout, trust_env=False)
@@ -59,13 +68,27 @@ class Elder:
         async with self._session.client.post(
             url, data=review, headers=headers, ssl=context, server_hostname=self._host, allow_redirects=False
         ) as response:
-            if response.status != OK or (response.content_length or _LONGEST_ANSWER) >= _LONGEST_ANSWER:
-                return None
-            return await response.read()
+            yield response
 
     async def answers(self, address: str) -> bool:
         """Whether the replica at this address can be asked now."""
         return await self.ask(address, HELLO) is not None
+
+    async def problem(self, address: str) -> str:
+        """Why the webhook at this address cannot give pods their rules now; empty if it can.
+
+        One that answers only clients with a certificate answers, as far as API servers are concerned.
+        """
+        context = self._context()
+        if context is None:
+            return "its registration has no CA bundle that can be used"
+        try:
+            async with asyncio.timeout(_ANSWER_S), self._posted(address, HELLO, context) as response:
+                return "" if response.status in (OK, FORBIDDEN) else f"it answers with status {response.status}"
+        except TimeoutError:
+            return f"no answer within {_ANSWER_S:g} s"
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return " ".join(f"{error or type(error).__name__}".split())
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 
 import structlog
@@ -17,8 +17,16 @@ from moorage.adapters.questions import WaitingQuestions
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.core.commands import Command
 from moorage.core.events import Event
+from moorage.core.strategy import RULE_STAMP
 from moorage.engine.admission import Admission, Asked, Outcome, Verdict
-from moorage.wire.admission import AdmissionQuestion, Unasked, placement_patch, read_review, review_answer
+from moorage.wire.admission import (
+    AdmissionQuestion,
+    Unasked,
+    placement_patch,
+    read_placement,
+    read_review,
+    review_answer,
+)
 
 PATIENCE_S = 0.25
 """If asking another replica took longer, the review has waited enough, as API servers wait for two seconds."""
@@ -80,7 +88,7 @@ class WebhookHandler:
             answer = await self._forward(body)
             if answer is not None:
                 self._metrics.forwarded()
-                log.info("placement by another replica", pod=_title(question))
+                _log_elsewhere(question, answer)
                 return answer
             patient = time.monotonic() - began_s < PATIENCE_S
             verdict = await self._decided(question, certain, here=True, patient=patient)
@@ -104,15 +112,40 @@ def _title(question: AdmissionQuestion) -> str:
     return f"{question.template.namespace}/{question.name}"
 
 
-def _log(question: AdmissionQuestion, verdict: Verdict) -> None:
+def _log_elsewhere(question: AdmissionQuestion, answer: bytes) -> None:
+    """What the replica that this one follows has decided, as it is written there."""
+    words = _words(question)
+    given = read_placement(answer)
+    if given is None:
+        log.info("placement by another replica", **words)
+        return
+    if RULE_STAMP in given.annotations:
+        words["rule"] = given.annotations[RULE_STAMP]
+        words["node_selector"] = _labels(given.node_selector)
+    if given.warning:
+        log.warning("placement left to default scheduling by another replica", **words, why=given.warning)
+    else:
+        log.info("placement by another replica", **words)
+
+
+def _words(question: AdmissionQuestion) -> dict[str, str]:
     words = {"pod": _title(question)}
     if question.dry_run:
         words["dry_run"] = "true"
+    return words
+
+
+def _labels(node_selector: Mapping[str, str]) -> str:
+    return ",".join(f"{key}:{value}" for key, value in node_selector.items())
+
+
+def _log(question: AdmissionQuestion, verdict: Verdict) -> None:
+    words = _words(question)
     if verdict.rule is not None:
         words["rule"] = str(verdict.rule + 1)
     match verdict.outcome:
         case Outcome.PLACED:
-            words["node_selector"] = ",".join(f"{key}:{value}" for key, value in verdict.node_selector.items())
+            words["node_selector"] = _labels(verdict.node_selector)
             words["before"] = "/".join(map(str, verdict.counts))
             log.info("placement", **words, source=verdict.source)
         case Outcome.FAILED:

@@ -7,6 +7,7 @@ only good for the pod if it still stands once all have had their turn, and room 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from moorage.core.pods import Pod, as_pending
@@ -15,6 +16,7 @@ from moorage.core.reclaiming import may_reclaim
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
 from moorage.engine.roomanswers import wanted
+from moorage.engine.roomefforts import RoomEfforts
 from moorage.engine.roommemory import RoomMemory
 from moorage.engine.roomparts import Order, enough_free
 from moorage.engine.settling import make_room
@@ -266,7 +268,9 @@ class Rivals:
             units = [unit for unit in units if unit is own or self._claims(unit, above)]
         if own is not None and own not in units[:count]:
             units = [*units[: count - 1], own]
-        _, found = make_room(self._trial.context, self._sharing, self._now_s, RoomMemory(), units[:count])
+        _, found = make_room(
+            self._trial.context, self._sharing, self._now_s, RoomMemory(RoomEfforts(inf)), units[:count]
+        )
         self._sharing.renew()
         return found
 

@@ -31,7 +31,7 @@ class RunnerUp:
 def runner_up(opinion: Opinion) -> RunnerUp | None:
     """None for a pod without a node, and where no other node fits."""
     chosen = opinion.stands_on or opinion.node
-    fitting = {name: node for name, node in opinion.nodes.items() if not node.rejected}
+    fitting = {name: node for name, node in opinion.nodes.items() if node.competes}
     if chosen is None or chosen not in fitting or len(fitting) < 2:
         return None
     name = min((each for each in fitting if each != chosen), key=lambda each: (-fitting[each].total, each))

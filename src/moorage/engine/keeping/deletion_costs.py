@@ -6,6 +6,7 @@ own pod template carries the annotation is left alone.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -16,7 +17,7 @@ from moorage.core.pods import Pod
 from moorage.core.shares import Shares
 from moorage.core.state import ClusterState
 from moorage.engine.evictor import ref_of
-from moorage.engine.keeping.removal import TOP, host_keepers, numbered
+from moorage.engine.keeping.removal import ABOVE, TOP, host_keepers, numbered
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 REPEAT_S = 10.0
@@ -86,14 +87,25 @@ class DeletionCosts:
         have = [self._cost(pod) for pod in pods]
         return self._writes(zip(pods, have, numbered(have), strict=True))
 
-    def for_hosts(self, pods: Sequence[Pod], hosts: int) -> list[PatchObject]:
-        """What to write so that pods of one owner remain on `hosts` hosts; `pods` are oldest first."""
-        if not pods or not self._may_be_written(pods[0]):
+    def for_hosts(self, pods: Sequence[Pod], hosts: int, levels: Sequence[int] = ()) -> list[PatchObject]:
+        """What to write so that pods of one owner remain on `hosts` hosts; `pods` are oldest first.
+
+        `levels` are those of `capacity_levels`, if the capacity of their nodes matters; it comes before the hosts.
+        """
+        if not pods or not self._may_be_written(pods[0]) or not (hosts or any(levels)):
             return []
         have = [self._cost(pod) for pod in pods]
-        marks = host_keepers([(pod.node, (cost or 0) > 0) for pod, cost in zip(pods, have, strict=True)], hosts)
-        wanted = [(cost or TOP) if marked else None for cost, marked in zip(have, marks, strict=True)]
+        levels = levels or [0] * len(pods)
+        marks = [False] * len(pods)
+        if hosts:
+            remain = (level > 0 or (level == 0 and (cost or 0) > 0) for level, cost in zip(levels, have, strict=True))
+            marks = host_keepers([*zip([pod.node for pod in pods], remain, strict=True)], hosts)
+        wanted = [*map(_wanted, have, marks, levels, itertools.repeat(hosts > 0))]
         return self._writes(zip(pods, have, wanted, strict=True))
+
+    def stays_longest(self, pod: Pod) -> bool:
+        """Whether the pod is marked to remain because of the capacity that it is on."""
+        return (self._cost(pod) or 0) >= ABOVE
 
     def _writes(self, pods: Iterable[tuple[Pod, int | None, int | None]]) -> list[PatchObject]:
         made = []
@@ -119,6 +131,18 @@ class DeletionCosts:
     def _settle(self, uid: str) -> None:
         self._sent.pop(uid, None)
         self._answered_s.pop(uid, None)
+
+
+def _wanted(cost: int | None, marked: bool, level: int, hosts_matter: bool) -> int | None:
+    """What a pod should cost that costs so much now; a cost that says the same stays."""
+    if level > 0:
+        return max(cost or 0, ABOVE)
+    if marked:
+        return cost if cost is not None and 0 < cost < ABOVE else TOP
+    if level < 0:
+        return min(cost or 0, -ABOVE)
+    # Without a rule about hosts, costs that somebody else wrote are left alone.
+    return None if hosts_matter or cost is None or abs(cost) >= ABOVE else cost
 
 
 def _cost(pod: Pod) -> int | None:

@@ -23,6 +23,8 @@ from moorage.core.values import dataclass
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.signals import NodeNotice, Signals
 
+CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
+"""Cluster Autoscaler intends to remove the node; another pod would prevent that."""
 REPEAT_S = 10.0
 """How long after a write without effect a node is written again."""
 
@@ -75,6 +77,14 @@ class Departures:
             if row is not None:
                 mask[row] = True
         return mask
+
+    def staying(self, state: ClusterState) -> Mask:
+        """Rows of nodes to which pods may be moved without need, bool[capacity]."""
+        found = state.alive & ~self.rows(state)
+        for number, taints in enumerate(state.taints.sets):
+            if any(taint.key == CANDIDATE_TAINT for taint in taints):
+                found &= state.taints.ids != number
+        return found
 
     @property
     def unwritten(self) -> bool:

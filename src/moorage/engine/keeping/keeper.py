@@ -28,6 +28,7 @@ from moorage.core.events import (
     PatchDone,
     PodGone,
     PodSeen,
+    WebhookAsked,
 )
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
@@ -78,8 +79,8 @@ class Keeper:
         self.moves = Moves()
         self.proofs = Proofs(self.world)
         self.fallback = Fallback(settings, self.departures, self.proofs, self.moves)
-        self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves)
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
+        self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves, self.upkeep.capacities)
         self.unplaced = Unplaced(settings, self.world.state, self.moves)
         self._budgets = BudgetTable(self.world.state)
         self.repack = Repack(settings, self.world, self.departures, self.proofs, self.moves, self._budgets)
@@ -97,6 +98,8 @@ class Keeper:
         self._resumption = Resumption(self.departures, self.proofs, self.moves)
         self._unmarked: dict[str, tuple[Pod, str]] = {}
         """Uid of a successor -> itself, and the node to be named in its mark."""
+        self._said: list[KeeperCommand] = []
+        """What happened, to be reported with the next plan."""
         self._planned_s = float("-inf")
         self._dirty = True
         self._observers: dict[type, Callable[[Any, float], None]] = {
@@ -110,6 +113,7 @@ class Keeper:
             ObjectGone: self._object_changed,
             NodePatched: self._node_patched,
             PatchDone: self._patch_done,
+            WebhookAsked: self._webhook_asked,
         }
 
     def handle(
@@ -139,10 +143,14 @@ class Keeper:
         due_s = min(times, default=None)
         return None if due_s is None else max(due_s, self._planned_s + LOOK_S)
 
+    def wants_webhook(self, now: float) -> bool:
+        """Whether a repair depends on the webhook, so that it has to be asked."""
+        return self.upkeep.placers.wants_webhook(now)
+
     @property
     def _moving(self) -> bool:
         """Whether pods are being moved, or should be."""
-        wanted = self.spot_return.away or self.upkeep.repairs.off or self.repack.busy
+        wanted = self.spot_return.wanting or self.upkeep.repairs.off or self.repack.busy
         return bool(len(self.departures) or len(self.moves) or wanted)
 
     # --- events in ---
@@ -160,6 +168,7 @@ class Keeper:
         ended = self.moves.see(pod, now)
         if ended is not None:
             self._arrived(ended, pod)
+            self._said += self.spot_return.arrived(ended, pod, now)
             self.upkeep.arrived(ended, pod, now)
         self.spot_return.see_pod(pod)
         self.upkeep.pod_seen(pod)
@@ -232,6 +241,9 @@ class Keeper:
     def _node_patched(self, event: NodePatched, now: float) -> None:
         self.repack.patched(event, now)
 
+    def _webhook_asked(self, event: WebhookAsked, now: float) -> None:
+        self.upkeep.placers.heard(event, now)
+
     def _world_only(self, event: Any, now: float) -> None:
         self.world.handle((event,), now, budget=0)
 
@@ -245,7 +257,8 @@ class Keeper:
         # 2. Moves that lead nowhere are given up; successors are marked.
         self.moves.expire(now)
         self._unmarked |= {pod.uid: (pod, origin) for pod, origin in self._resumption.overdue_marks(now)}
-        commands += self._written_marks()
+        commands += [*self._written_marks(), *self._said]
+        self._said = []
         # 3. The order of removal, statuses, and pods of lost nodes.
         commands += self.upkeep.writes(now)
         # 4. Pods that wait for nodes which do not exist.

@@ -1,5 +1,7 @@
 """The live pods of every owner, bound or pending, and the owners to which something happened.
 
+Pods without an owner that are one workload for placement strategies (`strategy_group`) count as if they had one.
+
 A pod that is being deleted or has finished is not a member. Pods of DaemonSets and mirror pods belong to their nodes
 and are left out.
 
@@ -10,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moorage.core.ownercounts import owner_key
+from moorage.core.ownercounts import strategy_group
 from moorage.core.pods import Pod
 
 _OF_NODES = ("DaemonSet", "Node")
 
 
 class Members:
-    """Live pods by owner (`owner_key`)."""
+    """Live pods by owner (`strategy_group`)."""
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -29,7 +31,7 @@ class Members:
     def see(self, pod: Pod) -> None:
         """A pod was added or changed."""
         owner = pod.template.owner
-        key = "" if owner is None or owner.kind in _OF_NODES else owner_key(pod.template)
+        key = "" if owner is not None and owner.kind in _OF_NODES else strategy_group(pod.template)
         if not key or pod.deleted_s is not None or pod.finished:
             self.gone(pod.uid)
             return

@@ -19,6 +19,8 @@ class KeeperReason(StrEnum):
 
     SPOT_FALLBACK = "SpotFallback"
     SPOT_RETURN = "SpotReturn"
+    ON_DEMAND_RETURN = "OnDemandReturn"
+    RETURN_MISSED = "ReturnMissed"
     PLACEMENT_REPAIR = "PlacementRepair"
     REPAIR_MISSED = "RepairMissed"
     REPACK = "Repack"

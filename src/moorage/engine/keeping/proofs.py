@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from moorage.core.arrays import Mask
-from moorage.core.capacity import Capacity, CapacityTypes
+from moorage.core.capacity import Capacities, Capacity, CapacityTypes
 from moorage.core.claims import ResourceClaim
 from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.pods import Pod, PodTemplate, as_pending
@@ -49,6 +49,10 @@ class Proofs:
         row = self.state.row_of(node)
         runner = self._world.runner_of(pod)
         return self._plain.unlabelled if row is None else Capacity(self._types_of(runner).column(self.state)[row])
+
+    def capacities(self, pod: Pod) -> Capacities:
+        """The capacity type of every row according to the pod's profile. Do not change the array."""
+        return self._types_of(self._world.runner_of(pod)).column(self.state)
 
     def is_spot(self, node: str) -> bool:
         """Whether any profile considers the node spot capacity."""

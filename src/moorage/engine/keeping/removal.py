@@ -4,10 +4,11 @@ The ReplicaSet controller removes pods with a lower deletion cost first (among p
 the pods of a strategy by how long they should be kept: at every smaller number, the remaining pods match the strategy's
 targets for that number as closely as the present pods allow. `numbered` gives them costs that decrease in this order
 and keeps as many of the present costs as it can, so that little has to be written. `host_keepers` does the same for a
-rule about hosts, where it is enough that one pod on each of the required hosts stays.
+rule about hosts, where it is enough that one pod on each of the required hosts stays, and `capacity_levels` for a rule
+about spot and on-demand nodes.
 
-Invariants: a rule never keeps fewer pods than the smaller of its pods and its target; costs decrease strictly in this
-order and are above 0, the value of pods without a cost, so new pods are removed first.
+Invariants: a rule never keeps fewer pods than the smaller of its pods and its target; costs of an order decrease
+strictly and are above 0, the value of pods without a cost, so new pods are removed first.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from moorage.core.capacity import Capacity
 from moorage.core.strategy import Strategy, sequence
 
 TOP = 1_000_000
+ABOVE = 2 * TOP
+"""What pods cost that remain longer than all others because of the capacity that they are on, and the negated cost of
+those that are removed first."""
 STEP = 10
 """Gap between two costs, so that a pod can be inserted without writing the others again."""
 _MOST_STRATEGIES = 100
@@ -96,6 +101,22 @@ def host_keepers(pods: Sequence[tuple[Hashable, bool]], hosts: int) -> list[bool
     return found
 
 
+def capacity_levels(pods: Sequence[tuple[Capacity, bool]], kept: int | None) -> list[int]:
+    """1 for pods that should remain longest, -1 for those that should be removed first, 0 for the others.
+
+    `pods` has the capacity of each pod's node and whether it is marked to remain now, preferred ones first; `kept` of
+    them should remain on on-demand nodes (None: all), the others on spot nodes. All 0 where every pod is on the same.
+    """
+    if len({kind for kind, _ in pods}) <= 1:
+        return [0] * len(pods)
+    steady = [index for index, (kind, _) in enumerate(pods) if kind is Capacity.ON_DEMAND]
+    steady.sort(key=lambda index: not pods[index][1])
+    found = [0] * len(pods)
+    for place, index in enumerate(steady):
+        found[index] = 1 if kept is None or place < kept else -1
+    return found
+
+
 def _longest_fall(costs: Sequence[int | None]) -> list[int]:
     """Indices of the longest strictly decreasing subsequence of usable costs."""
     ends: list[int] = []
@@ -104,7 +125,7 @@ def _longest_fall(costs: Sequence[int | None]) -> list[int]:
     """The index of that cost."""
     before: dict[int, int | None] = {}
     for place, cost in enumerate(costs):
-        if cost is None or not 0 < cost < 2 * TOP:
+        if cost is None or not 0 < cost < ABOVE:
             continue
         length = bisect_left(ends, -cost)
         before[place] = last[length - 1] if length else None

@@ -1,8 +1,8 @@
 """Pods are moved, one at a time, until a workload is placed as its rule says.
 
 Two rules are enforced: the placement strategy of a workload, and ControllerSpread's number of hosts. A pod is evicted
-only if its successor is known to be placed by the rule (by a webhook that has stamped the workload's pods, or by the
-plugin in the profile of the pod's own scheduler), if the successor would get a rule that lacks a pod, and if the whole
+only if its successor is known to be placed by the rule (by the plugin in the profile of the pod's own scheduler, or by
+the webhook if that answers, see `placers`), if the successor would get a rule that lacks a pod, and if the whole
 profile finds a place for it there. Budgets count as for every move.
 
 Pods that are about to change anyway are not moved: those of a rollout, of a workload with pending pods, or of a leaving
@@ -20,13 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moorage.core.arrays import Mask
 from moorage.core.commands import EvictPod, KeeperCommand
 from moorage.core.ownercounts import namespace_of
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.strategies import rules_at
 from moorage.core.strategy import Strategy, next_rule, restamped, rule_of, stamp_of
-from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.concerns import MovingConcern
@@ -34,11 +32,11 @@ from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.notes import PLACING, KeeperReason, note
+from moorage.engine.keeping.placers import Placers
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.splits import Split, Splits, spread_out
 from moorage.engine.repacking.census import may_be_moved
 from moorage.framework.contract import FollowsStrategies, SpreadsHosts
-from moorage.framework.instances import Hook
 from moorage.framework.keeping import KeeperConfiguration
 
 SETTLE_S = 5.0
@@ -46,11 +44,9 @@ SETTLE_S = 5.0
 AGAIN_S = 10.0
 """How long after no place was found a workload is considered again."""
 HELD_S = 1.0
-"""The same if a budget allowed nothing; its status may not count the latest move yet."""
+"""The same if a budget allowed nothing, as its status may not count the latest move yet; or if the webhook is asked."""
 TRIES = 5
 """How many pods of a workload are tried at a time."""
-CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
-"""Cluster Autoscaler intends to remove the node; another pod would prevent that."""
 
 
 class _Aim(NamedTuple):
@@ -70,15 +66,15 @@ class Repairs(MovingConcern):
     def __init__(
         self,
         settings: KeeperConfiguration,
-        world: Engine,
         departures: Departures,
         proofs: Proofs,
         moves: Moves,
         members: Members,
         splits: Splits,
+        placers: Placers,
     ) -> None:
         super().__init__(settings, departures, proofs, moves)
-        self._world = world
+        self._placers = placers
         self._members = members
         self._splits = splits
         self._off_since_s: dict[str, float] = {}
@@ -169,6 +165,8 @@ class Repairs(MovingConcern):
             tried += 1
             if tried >= TRIES:
                 break
+        if self._placers.awaited(now):
+            pause_s = HELD_S
         self._not_before_s[owner] = now + pause_s
         return []
 
@@ -204,7 +202,7 @@ class Repairs(MovingConcern):
         """The pods whose move would help, those that should be removed first before the others."""
         split = self._off_split(owner)
         if split is None:
-            return () if any(pod.node is None for pod in self._members.of(owner)) else self._doubled(owner)
+            return () if self._is_underway(owner) else self._doubled(owner)
         if not split.settled or self._splits.is_rolling_out(split):
             return ()
         over = {rule for rule, number in enumerate(split.actual) if number > split.target[rule]}
@@ -219,15 +217,15 @@ class Repairs(MovingConcern):
         rule = next((rule for each, rule in split.pods if each.uid == pod.uid), None)
         lacking = frozenset(i for i, number in enumerate(split.actual) if number < split.target[i])
         template: PodTemplate | None = None
-        if split.stamped:
+        if split.stamped or self._placers.plugin(pod, FollowsStrategies) is None:
+            if not self._placers.webhook(pod, split.stamped, now):
+                return None
             left = [number - (index == rule) for index, number in enumerate(split.actual)]
             due = next_rule(split.strategy, left)
             lacking &= {due}
             template = restamped(pod.template, split.strategy, due)
-        elif self._plugin(pod, FollowsStrategies) is None:
-            return None
         state = self._proofs.state
-        wanted = self._open_rows()
+        wanted = self._departures.staying(state)
         rows = state.rows()
         wanted[rows] &= np.isin(rules_at(state, split.strategy, rows), [*lacking])
         place = self._proofs.home(pod, now, wanted, template) if wanted.any() else None
@@ -240,13 +238,20 @@ class Repairs(MovingConcern):
     def _lacks_hosts(self, owner: str) -> bool:
         """Whether a workload is on fewer hosts than its profile requires, and could be on more."""
         pod = next(iter(self._members.of(owner)), None)
-        plugin = None if pod is None else self._plugin(pod, SpreadsHosts)
+        plugin = None if pod is None else self._placers.plugin(pod, SpreadsHosts)
         if pod is None or plugin is None:
             return False
         state = self._proofs.state
         if state.owner_rows(pod.template).places >= plugin.hosts(pod.template, state):
             return False
         return any(True for _ in self._doubled(owner))
+
+    def _is_underway(self, owner: str) -> bool:
+        """Whether pods of a workload are pending, or pods of another revision stand beside them."""
+        members = [*self._members.of(owner)]
+        state, template = self._proofs.state, members[0].template
+        others = state.workload_rows(template).total > state.owner_rows(template).total
+        return others or any(pod.node is None for pod in members)
 
     def _doubled(self, owner: str) -> Iterator[Pod]:
         """Pods on a node with an older pod of the same owner, the youngest first."""
@@ -255,24 +260,12 @@ class Repairs(MovingConcern):
         return reversed(pods[len(hosts) :])
 
     def _spread_aim(self, pod: Pod, now: float) -> _Aim | None:
-        if self._plugin(pod, SpreadsHosts) is None or not self._lacks_hosts(self._members.owner_of(pod.uid) or ""):
+        if self._placers.plugin(pod, SpreadsHosts) is None or not self._lacks_hosts(
+            self._members.owner_of(pod.uid) or ""
+        ):
             return None
         state = self._proofs.state
-        wanted = self._open_rows()
+        wanted = self._departures.staying(state)
         wanted &= state.owner_rows(pod.template).dense(state.capacity) == 0
         place = self._proofs.home(pod, now, wanted)
         return None if place is None else _Aim(place, "The pods of its controller are on too few hosts")
-
-    def _plugin(self, pod: Pod, hook: type[Hook]) -> Hook | None:
-        """The plugin that has the hook, if the successor's scheduler is one of the profiles."""
-        runner = self._world.runners.get(pod.template.scheduler_name)
-        return None if runner is None else runner.plugins.first(hook)
-
-    def _open_rows(self) -> Mask:
-        """Rows of nodes that stay, bool[capacity]."""
-        state = self._proofs.state
-        found = state.alive & ~self._departures.rows(state)
-        for number, taints in enumerate(state.taints.sets):
-            if any(taint.key == CANDIDATE_TAINT for taint in taints):
-                found &= state.taints.ids != number
-        return found

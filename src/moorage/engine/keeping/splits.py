@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from moorage.core.controllers import controller_of
+from moorage.core.controllers import Controller, controller_of
 from moorage.core.objects import PLACEMENT_POLICY
-from moorage.core.ownercounts import owner_key
+from moorage.core.ownercounts import strategy_group
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.strategies import pods_wanted, policy_of, strategy_of
@@ -25,9 +25,11 @@ class Split:
     """The pods of one owner."""
 
     owner: str
-    """`owner_key` of its pods."""
+    """`strategy_group` of its pods."""
     title: tuple[str, str, str]
-    """Namespace, kind and name of the controller that users know; owners of one rollout share it."""
+    """Namespace, kind and name of the controller that users know; owners of one rollout share it. Of pods without an
+    owner, those of the oldest.
+    """
     strategy: Strategy
     policy: str
     """Key of the PlacementPolicy that the strategy comes from; empty for an annotation."""
@@ -126,8 +128,8 @@ class Splits:
         controller = controller_of(self._state, template)
         policy = policy_of(self._state, template) if holding.source.startswith(PLACEMENT_POLICY) else None
         return Split(
-            owner=owner_key(template),
-            title=(template.namespace, *((controller.kind, controller.name) if controller else ("", ""))),
+            owner=strategy_group(template),
+            title=_title(members, controller),
             strategy=strategy,
             policy="" if policy is None else policy.key,
             pods=tuple((pod, rules.get(pod.uid)) for pod in kept),
@@ -137,6 +139,15 @@ class Splits:
             target=targets(strategy, pods_wanted(holding.desired, len(members))),
             stamped=stamped,
         )
+
+
+def _title(members: list[Pod], controller: Controller | None) -> tuple[str, str, str]:
+    template = members[0].template
+    if controller is not None:
+        return template.namespace, controller.kind, controller.name
+    if template.owner is not None:
+        return template.namespace, "", ""
+    return template.namespace, "Pod", min(members, key=lambda pod: (pod.created_s, pod.name)).name
 
 
 def spread_out(pods: Iterable[Pod]) -> list[Pod]:

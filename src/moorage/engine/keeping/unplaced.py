@@ -1,19 +1,20 @@
-"""Pods that wait for nodes which do not exist are replaced, so that default scheduling can place their successors.
+"""Pods that wait in vain for nodes of their rule are replaced, so that default scheduling can place their successors.
 
-The webhook gives a pod the labels of its rule as nodeSelector, which cannot be changed any more. Where no node has
-them, it lets later pods through unchanged after `fallbackAfter`; but those that it has sent there before would wait for
-ever. When one has waited for so long, all pods of its workload that wait in vain are replaced; that is done once in
-`moveAgainAfter`, whatever becomes of it.
+The webhook gives a pod the labels of its rule as nodeSelector, which cannot be changed any more. Where no node with
+them could take the pod, and none is on its way (`core.takers`), it lets later pods through unchanged after
+`fallbackAfter`; but those that it has sent there before would wait for ever. When one has waited for so long, all pods
+of its workload that wait in vain are replaced; that is done once in `moveAgainAfter`, whatever becomes of it.
 """
 
 from __future__ import annotations
 
 from moorage.core.commands import EvictPod, KeeperCommand
 from moorage.core.ownercounts import owner_key
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.strategies import has_nodes, strategy_of
-from moorage.core.strategy import Rule, stamp_of, stamped_rule
+from moorage.core.strategies import strategy_of
+from moorage.core.strategy import stamp_of, stamped_rule
+from moorage.core.takers import expected_s, lack_of
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping.fallback import is_movable
 from moorage.engine.keeping.moves import Moves
@@ -56,12 +57,15 @@ class Unplaced:
         """What to evict now: all pods of a workload that wait for nodes of a rule."""
         commands: list[KeeperCommand] = []
         due = {owner_key(pod.template) for pod in self._waiting.values() if self._due_s(pod) <= now}
+        lacks: dict[PodTemplate, str] = {}
         for pod in [pod for pod in self._waiting.values() if owner_key(pod.template) in due]:
-            rule = self._deserted(pod)
-            if rule is None:
+            lack = lacks.get(pod.template)
+            if lack is None:
+                lack = lacks[pod.template] = self._lack(pod.template, now)
+            if not lack:
                 continue
             self._helped_s[owner_key(pod.template)] = now
-            text = f"No node has the labels {rule.labels} of its rule: default scheduling places the next pod"
+            text = f"{lack[0].upper()}{lack[1:]}: default scheduling places the next pod"
             commands.append(note(pod, KeeperReason.STRATEGY_FALLBACK, text, warning=True))
             self._moves.ask(pod.uid)
             commands.append(EvictPod(ref_of(pod), "", CAUSE))
@@ -77,11 +81,16 @@ class Unplaced:
         again_s = 0.0 if helped_s is None else helped_s + self._settings.move_again_after_s
         return max(pod.created_s + self._settings.fallback_s + SLACK_S, again_s)
 
-    def _deserted(self, pod: Pod) -> Rule | None:
-        """The rule of a pod, if no node has its labels."""
-        holding = strategy_of(self._state, pod.template)
+    def _lack(self, template: PodTemplate, now: float) -> str:
+        """Why such pods wait in vain for nodes of their rule; empty if they do not, or may not."""
+        holding = strategy_of(self._state, template)
         if holding is None or holding.strategy is None:
-            return None
-        rule = stamped_rule(holding.strategy, stamp_of(pod.template))
-        found = None if rule is None else holding.strategy.rules[rule]
-        return None if found is None or has_nodes(self._state, found) else found
+            return ""
+        number = stamped_rule(holding.strategy, stamp_of(template))
+        if number is None:
+            return ""
+        rule = holding.strategy.rules[number]
+        lack = lack_of(self._state, template, rule)
+        if lack is None or expected_s(self._state, template, rule, now) is not None:
+            return ""
+        return lack.told(rule, "of its rule")

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.core.capacity import CapacityAim
 from moorage.core.commands import KeeperCommand, PatchObject
 from moorage.core.events import ObjectGone, ObjectSeen, PatchDone
 from moorage.core.nodes import Node
 from moorage.core.objects import PLACEMENT_POLICY, REPLICA_SET, STATEFUL_SET, Workload, object_key
-from moorage.core.ownercounts import namespace_of, owner_key, workload_key
+from moorage.core.ownercounts import namespace_of, strategy_group, workload_key
 from moorage.core.pods import Pod
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.engine import Engine
 from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.capacities import Capacities
 from moorage.engine.keeping.deletion_costs import DeletionCosts
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.lost_nodes import LostNodes
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Move, Moves
+from moorage.engine.keeping.placers import Placers
 from moorage.engine.keeping.policies import PolicyStatuses
 from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.keeping.removal import capacity_levels
 from moorage.engine.keeping.repairs import Repairs
 from moorage.engine.keeping.splits import Splits, spread_out
 from moorage.framework.contract import SpreadsHosts
@@ -31,7 +35,7 @@ from moorage.framework.keeping import KeeperConfiguration
 
 
 class Upkeep:
-    """Everything about workloads that have a placement strategy or a required number of hosts."""
+    """Everything about workloads with a placement strategy, a required number of hosts, or a kind of capacity."""
 
     def __init__(
         self, settings: KeeperConfiguration, world: Engine, departures: Departures, proofs: Proofs, moves: Moves
@@ -40,7 +44,9 @@ class Upkeep:
         self.members = Members()
         self.splits = Splits(world.state)
         self.costs = DeletionCosts(world.state)
-        self.repairs = Repairs(settings, world, departures, proofs, moves, self.members, self.splits)
+        self.capacities = Capacities(world, proofs, self.members)
+        self.placers = Placers(world)
+        self.repairs = Repairs(settings, departures, proofs, moves, self.members, self.splits, self.placers)
         self.lost_nodes = LostNodes(world.state, self._has_rule)
         self._policies = PolicyStatuses(world.state, self.splits)
         self._said: list[KeeperCommand] = []
@@ -58,6 +64,7 @@ class Upkeep:
     def pod_seen(self, pod: Pod) -> None:
         """A pod was added or changed."""
         self.members.see(pod)
+        self.placers.pod_seen(pod)
         self.costs.seen(pod)
         if pod.deleted_s is not None or pod.finished:
             self._forget(pod.uid)
@@ -116,6 +123,7 @@ class Upkeep:
         for owner in self.members.take_touched():
             self.splits.review(owner, self.members.of(owner))
             self.repairs.review(owner, now)
+            self.capacities.review(owner, now, has_strategy=self.splits.get(owner) is not None)
             self._unwritten[owner] = None
         places = self.costs.places()
         for owner in [*self._unwritten]:
@@ -138,10 +146,16 @@ class Upkeep:
             return self.costs.for_order([pod for pod, _ in split.pods])
         members = [*self.members.of(owner)]
         hosts = self._hosts(members[0]) if members else 0
-        if not hosts:
+        aim = self.capacities.aim(owner)
+        if not hosts and aim is None:
             return []
-        standing = (pod for pod in members if pod.node is not None and self._world.state.row_of(pod.node) is not None)
-        return self.costs.for_hosts(spread_out(standing), hosts)
+        state = self._world.state
+        standing = spread_out(pod for pod in members if pod.node is not None and state.row_of(pod.node) is not None)
+        return self.costs.for_hosts(standing, hosts, () if aim is None else self._levels(standing, aim))
+
+    def _levels(self, standing: list[Pod], aim: CapacityAim) -> list[int]:
+        marked = map(self.costs.stays_longest, standing)
+        return capacity_levels([*zip(self.capacities.standing(standing), marked, strict=True)], aim.kept_on_demand)
 
     def _hosts(self, pod: Pod) -> int:
         """On how many hosts the profile requires the pods of this one's owner to be; 0 without such a rule."""
@@ -150,4 +164,4 @@ class Upkeep:
         return 0 if plugin is None else plugin.hosts(pod.template, self._world.state)
 
     def _has_rule(self, pod: Pod) -> bool:
-        return self.splits.get(owner_key(pod.template)) is not None or self._hosts(pod) > 0
+        return self.splits.get(strategy_group(pod.template)) is not None or self._hosts(pod) > 0

@@ -85,6 +85,7 @@ def _compared(engine: Engine, runner: Runner, cycle: Cycle, row: int, other: int
     judgement = runner.judge(cycle, state.rows())
     if judgement.failure:
         return Finding(ShadowVerdict.UNDECIDED, message=judgement.failure)
+    judgement = judgement.preferring(runner.prefer(cycle, judgement.passed))
     here = None if row == NOWHERE else state.node(row).name
     verdict = ShadowVerdict.PENDING_HERE if here is None else ShadowVerdict.DIFFERENT
     rows, feasible = judgement.passed, len(judgement.passed)

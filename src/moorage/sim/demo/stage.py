@@ -177,7 +177,7 @@ class DemoStage:
             found = explain(runner, cycle.state, cycle.pod, cycle.now)
         except Exception:  # noqa: BLE001 - a plugin's fault; the attempt itself will meet it and say so in its message
             found = {}
-        self._scores[cycle.pod.uid] = {name: node.total for name, node in found.items() if not node.rejected}
+        self._scores[cycle.pod.uid] = {name: node.total for name, node in found.items() if node.competes}
         self.counts.decisions += 1
         self._decided_s.append(self.elapsed_s)
         self._explaining_s += self._stopwatch_s() - before_s

@@ -98,6 +98,9 @@ def read_client_connection(shape: ClientConnectionShape, findings: Findings) -> 
     default = ClientConnection()
     if shape.burst < 0:
         findings.problem("clientConnection.burst", shape.burst, "must not be negative")
+    if shape.qps < 0:
+        message = f"means that requests are not limited here, as in kube-scheduler; leave it out for {default.qps:g}"
+        findings.notice("clientConnection.qps", f"{shape.qps:g}", message)
     for name, text in (("acceptContentTypes", shape.accept_content_types), ("contentType", shape.content_type)):
         if text and text != default.content_type:
             findings.notice(f"clientConnection.{name}", text, "has no effect: Moorage speaks application/json")

@@ -58,6 +58,7 @@ class KeeperShape(ComponentShape):
     moves_at_once: Int32 | None = None
     return_after: Seconds | None = None
     returns_at_once: Int32 | None = None
+    move_singles: bool | None = None
     repairs_at_once: Int32 | None = None
     fallback_after: Seconds | None = None
     move_again_after: Seconds | None = None
@@ -75,6 +76,7 @@ def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperC
         "moves_at_once": at_least(shape.moves_at_once, 1, "movesAtOnce", findings),
         "return_after_s": _not_negative(shape.return_after, "returnAfter", findings),
         "returns_at_once": at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
+        "move_singles": shape.move_singles,
         "repairs_at_once": at_least(shape.repairs_at_once, 0, "repairsAtOnce", findings),
         "fallback_s": _not_negative(shape.fallback_after, "fallbackAfter", findings),
         "move_again_after_s": _not_negative(shape.move_again_after, "moveAgainAfter", findings),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moorage.adapters.memory.controllers.demand import replicas_wanted
+from moorage.adapters.memory.controllers.intermediates import replica_set_for
 from moorage.adapters.memory.controllers.reconciler import Reconciler
 from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH, template_hash, template_of
-from moorage.adapters.memory.objects import NOTHING, KubeObject, metadata_of, reference_to, spec_of, status_of
-
-REVISION = "deployment.kubernetes.io/revision"
+from moorage.adapters.memory.objects import NOTHING, KubeObject, metadata_of, spec_of, status_of
 
 
 class Deployments(Reconciler):
@@ -51,25 +48,8 @@ class Deployments(Reconciler):
 
     def _make_set(self, owner: KubeObject, digest: str, revision: int) -> KubeObject:
         """An empty ReplicaSet for the current template; it is scaled as a second step."""
-        spec, template = spec_of(owner), template_of(owner)
-        labels = {**(metadata_of(template).get("labels") or {}), TEMPLATE_HASH: digest}
-        selector = spec.get("selector") or NOTHING
-        match_labels = {**(selector.get("matchLabels") or {}), TEMPLATE_HASH: digest}
-        metadata: dict[str, Any] = {
-            "name": f"{owner['metadata']['name']}-{digest}",
-            "namespace": owner["metadata"]["namespace"],
-            "labels": labels,
-            "annotations": {**(metadata_of(owner).get("annotations") or {}), REVISION: str(revision)},
-            "ownerReferences": [reference_to(owner)],
-        }
-        body = {
-            "replicas": 0,
-            "selector": {**selector, "matchLabels": match_labels},
-            "template": {**template, "metadata": {**metadata_of(template), "labels": labels}},
-        }
-        return self._admission.create(
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": body}
-        )
+        name = f"{owner['metadata']['name']}-{digest}"
+        return self._admission.create(replica_set_for(owner, name, digest, revision=revision, replicas=0))
 
     def _scale(self, replica_set: KubeObject, replicas: int) -> None:
         if replicas_wanted(replica_set) != replicas:
@@ -113,9 +93,3 @@ def _share(value: int | str, whole: int, *, round_up: bool) -> int:
         percent = int(value[:-1]) * whole
         return -(-percent // 100) if round_up else percent // 100
     return int(value)
-
-
-def revision_of(replica_set: KubeObject) -> int:
-    """The number of the rollout that a ReplicaSet was made for; the newest has the highest."""
-    text = str((metadata_of(replica_set).get("annotations") or NOTHING).get(REVISION, "0"))
-    return int(text) if text.isascii() and text.isdigit() else 0

@@ -12,6 +12,7 @@ from moorage.adapters.memory.controllers.demand import (
     job_is_over,
     job_pods_wanted,
 )
+from moorage.adapters.memory.controllers.intermediates import job_for
 from moorage.adapters.memory.controllers.reconciler import Reconciler
 from moorage.adapters.memory.controllers.replicasets import deletion_order, random_name
 from moorage.adapters.memory.controllers.templates import index_marks, job_labels, pod_from, template_of
@@ -19,10 +20,9 @@ from moorage.adapters.memory.objects import (
     NOTHING,
     KubeObject,
     is_live,
-    metadata_of,
-    reference_to,
     spec_of,
     status_of,
+    timestamp,
     with_condition,
 )
 
@@ -75,13 +75,5 @@ class CronJobs(Reconciler):
         """Make the Job unless there has been one or the CronJob is suspended."""
         if spec_of(cron).get("suspend") or self._store.children(cron):
             return
-        template = spec_of(cron).get("jobTemplate") or NOTHING
-        metadata = {
-            **metadata_of(template),
-            "name": f"{cron['metadata']['name']}-{int(self._store.clock.now_s) // 60}",
-            "namespace": cron["metadata"]["namespace"],
-            "ownerReferences": [reference_to(cron)],
-        }
-        self._admission.create(
-            {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec_of(template)}
-        )
+        name = f"{cron['metadata']['name']}-{int(self._store.clock.now_s) // 60}"
+        self._admission.load(job_for(cron, name, self._store.new_uid(), timestamp(self._store.clock.now_s)))

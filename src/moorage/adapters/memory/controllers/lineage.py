@@ -13,6 +13,12 @@ from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH
 from moorage.adapters.memory.objects import KubeObject, controller_of, metadata_of
 from moorage.adapters.memory.store import Store
 
+EXPANDABLE = (
+    "CronJob", "DaemonSet", "Deployment", "Job", "JobSet", "LeaderWorkerSet", "ReplicaSet", "ReplicationController",
+    "StatefulSet",
+)  # fmt: skip
+"""Kinds whose pods the simulator makes, through the objects between them and the pods."""
+
 
 class Lineage:
     """Answers for one store; must be told of pods (`note`) to know those whose owner is missing."""
@@ -49,11 +55,16 @@ class Lineage:
             yield owner
             reference = controller_of(owner)
 
+    def workload(self, obj: KubeObject) -> KubeObject | None:
+        """The topmost stored controller that is made into pods: what users have written and go by."""
+        return next((each for each in reversed([*self.ancestors(obj)]) if each["kind"] in EXPANDABLE), None)
+
     def pods_of(self, owner: KubeObject) -> Iterator[KubeObject]:
         """All pods that descend from the owner."""
         metadata = owner["metadata"]
         key = (owner["kind"], metadata.get("namespace") or "", metadata["name"])
-        for uid in (metadata["uid"], *self._missing.get(key, ())):
+        missing = (uid for uid in self._missing.get(key, ()) if self._store.find_uid(uid) is None)
+        for uid in (metadata["uid"], *missing):
             for child in self._store.children(owner, uid):
                 reference = controller_of(child)
                 if reference is None or reference.get("uid") != uid:
