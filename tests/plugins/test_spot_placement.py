@@ -243,7 +243,7 @@ def test_some_stay_on_on_demand(
     workload = web(replicas) if by == "argument" else web(replicas, base=str(keep))
     state, pod = state_with(NODES, pods, [workload]), pod_of(REPLICA_SET, "web")
     assert scores_for(subject, state, pod) == want
-    text = f"node(s) were spot, and controller ReplicaSet/web keeps {keep} pod(s) on on-demand"
+    text = f"node(s) were spot, and controller ReplicaSet/web keeps {min(keep, replicas)} pod(s) on on-demand"
     assert reasons_for(subject, state, pod) == ({"spot": [text]} if closed else {})
 
 
@@ -298,6 +298,17 @@ def test_a_rollout_with_a_base_and_no_spare_on_demand_room_ends() -> None:
     play.see(*(revision(number, "old", node, cpu="1") for number, node in enumerate(("on-demand", "spot", "spot"))))
     play.see(revision(0, "new", cpu="1"))
     assert play.binds == {"web-new-0": "spot"}
+
+
+def test_a_base_above_the_size_of_the_workload_is_its_size() -> None:
+    """An autoscaler went below it: a rollout would wait for on-demand pods that nobody makes."""
+    subject = plugin(keepOnDemand=3)
+    pods = [revision(0, "old", "on-demand"), revision(1, "old", "on-demand")]
+    state, pod = state_with(NODES, pods, revisions(old=2, new=2)), revision(9, "new")
+    assert reasons_for(subject, state, pod) == {}
+    aim = subject.capacity_aim(pod.template, state)
+    assert aim is not None
+    assert aim.on_demand == 2
 
 
 def test_the_extender_waits_where_some_are_kept() -> None:

@@ -276,6 +276,8 @@ class SpotPlacement(Plugin):
             said = annotated_count(controller.annotations, ON_DEMAND_BASE, 0)
             said = said or annotated_count(template.annotations, ON_DEMAND_BASE, 0)
         keep = self.args.keep_on_demand if said is None or said.value is None else said.value
+        if controller is not None and controller.size is not None:
+            keep = min(keep, controller.size)  # more would wait for pods that nobody makes
         return _Policy(True, controller, keep, said)
 
     def _is_several(self, template: PodTemplate, controller: Controller | None) -> bool:
