@@ -29,7 +29,7 @@ from moorage.core.strategy import RULE_STAMP, parse_strategy, restamped, targets
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST, MOST_UNANSWERED
 from moorage.engine.keeping.placers import FRESH_S
-from moorage.testing import make_node
+from moorage.testing import make_node, make_pod
 from moorage.wire.policy_rules import read_rules
 from tests.engine.harbour import ANSWERS, STRATEGY, Harbour, fleet, nodes, owner, policy, statuses
 from tests.engine.keeping import budget, member, replica_set
@@ -297,6 +297,27 @@ def test_a_profile_of_a_stock_scheduler_is_not_believed(terms: tuple[bool, bool]
     shore.tell(owner(10))
     shore.wait(12)
     assert len(shore.evicted) == want
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["Moorage's", "a stock scheduler's"])
+def test_what_a_tenant_writes_tells_nothing_about_a_scheduler(ours: bool) -> None:
+    """A pod that comes with a node, as `kubectl debug node/n` makes it, or with a term of its own."""
+    shore = Harbour(scheduler="default-scheduler")
+    shore.see(*nodes())
+    fields: dict[str, Any] = {"scheduler_name": "default-scheduler"}
+    for pod in fleet(7, 3, **fields):
+        shore.see(replace(pod, node=None))
+        bound = replace(pod.template, annotations=FrozenDict(pod.template.annotations | {TERM_ANNOTATION: "1/a"}))
+        shore.see(replace(pod, template=bound) if ours else pod)
+    forged = {} if ours else {TERM_ANNOTATION: "1/a"}
+    stray = make_pod("debugger", node="od-0", annotations=forged, created_s=1e6, **fields)
+    shore.see(stray)
+    if not ours:
+        shore.see(replace(stray, uid="late", name="late", node=None))
+        shore.see(replace(stray, uid="late", name="late"))
+    shore.tell(owner(10))
+    shore.wait(12)
+    assert len(shore.evicted) == int(ours)
 
 
 def test_pods_of_jobs_are_not_moved() -> None:

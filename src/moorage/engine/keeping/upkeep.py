@@ -72,6 +72,7 @@ class Upkeep:
     def pod_gone(self, uid: str) -> None:
         """A pod is gone."""
         self.members.gone(uid)
+        self.placers.pod_gone(uid)
         self._forget(uid)
 
     def arrived(self, move: Move, pod: Pod, now: float) -> None:
