@@ -30,6 +30,7 @@ REVISION = "deployment.kubernetes.io/revision"
 """Annotation of a Deployment and of its ReplicaSets: the number of the revision."""
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 _DIGITS = 10
+_REVISION_DIGITS = 19
 TEMPLATE_HASH = "pod-template-hash"
 """Label of a ReplicaSet's pods; also the end of its name, where a Deployment made it."""
 
@@ -110,10 +111,13 @@ def _prospects(direct: Workload, top: Workload | None) -> tuple[int, int | None,
 
 def _is_newest(replica_set: Workload, deployment: Workload) -> bool:
     """Whether this is the revision that the Deployment rolls out; where nobody numbers revisions, all are."""
-    one, other = (each.annotations.get(REVISION, "") for each in (replica_set, deployment))
-    if not (one.isascii() and one.isdigit() and other.isascii() and other.isdigit()):
-        return True
-    return (len(one), one) >= (len(other), other)
+    one, other = (revision_number(each.annotations.get(REVISION, "")) for each in (replica_set, deployment))
+    return one is None or other is None or one >= other
+
+
+def revision_number(text: str) -> int | None:
+    """What an annotation says that numbers a revision; None if it is no number of the size that controllers write."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _REVISION_DIGITS else None
 
 
 def named_after(template: PodTemplate) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.templates import daemon_target
 from moorage.adapters.memory.manifests import manifest, node_manifest, pod_manifest, workload_manifest
 from moorage.adapters.memory.objects import KubeObject, controller_of
+from moorage.core.controllers import REVISION
 
 NODES = [node_manifest("n1", zone="z1"), node_manifest("n2", zone="z2", taints=[{"key": "t", "effect": "NoSchedule"}])]
 
@@ -168,6 +170,31 @@ def test_the_newest_replica_set_of_the_input_gets_the_shortfall() -> None:
     assert {(controller_of(pod) or {})["name"] for pod in made} == {"web-h10"}
     replicas = {each["metadata"]["name"]: replicas_wanted(each) for each in cluster.store.list("ReplicaSet")}
     assert replicas == {"web-h10": 2, "web-h9": 1}
+
+
+@pytest.mark.parametrize("first", ["Deployment", "ReplicaSet"])
+def test_a_replica_set_without_a_controller_is_taken_by_the_deployment_that_selects_it(first: str) -> None:
+    """As live; it makes no pods of its own beside those of the Deployment."""
+    deployment = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "selector": {"matchLabels": {"app": "web"}}}}
+    orphan = with_uid(workload_manifest("ReplicaSet", "web-hx2", own={"replicas": 2}), "r")
+    orphan = {**orphan, "metadata": {**orphan["metadata"], "labels": {"app": "web", "pod-template-hash": "hx2"}}}
+    other = with_uid(workload_manifest("ReplicaSet", "alone", own={"replicas": 1}), "o")
+    objects = [deployment, orphan, other] if first == "Deployment" else [orphan, other, deployment]
+    cluster = loaded(*objects)
+    pods = cluster.store.list("Pod")
+    assert sorted(pod["metadata"]["name"] for pod in pods) == ["alone-0", "web-0", "web-1", "web-2"]
+    assert Counter((controller_of(pod) or {})["name"] for pod in pods) == {"web-hx2": 3, "alone": 1}
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "٣", "", "-1"], ids=["5,000 digits", "not ASCII", "nothing", "negative"])
+def test_a_revision_that_is_no_number_is_the_oldest(text: str) -> None:
+    def numbered(name: str, revision: str) -> KubeObject:
+        made = owned(with_uid(workload_manifest("ReplicaSet", name), name), "Deployment", "web", "d")
+        return {**made, "metadata": made["metadata"] | {"annotations": {REVISION: revision}}}
+
+    cluster = loaded(DEPLOYMENT, numbered("web-odd", text), numbered("web-new", "1"))
+    owners = {(controller_of(pod) or {})["name"] for pod in cluster.store.list("Pod")}
+    assert owners == {"web-new"}
 
 
 def test_what_the_input_leaves_out_between_owner_and_pods_comes_back_as_it_was() -> None:

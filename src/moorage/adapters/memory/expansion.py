@@ -4,7 +4,8 @@ All of its rules are here:
 - An owner in the input gets the pods it lacks: wanted minus live ones. Live pods count through the ReplicaSets or Jobs
   between them and the owner; an owner whose own owner can be expanded too is left to that one.
 - They are owned as live: those of a Deployment by a ReplicaSet, those of a CronJob by a Job. It is the current one of
-  the input; one that the input left out, but whose pods it holds, comes back as it was; else a new one is made.
+  the input, also one without a controller that its selector matches; one that the input left out, but whose pods it
+  holds, comes back as it was; else a new one is made.
 - They are named `<owner>-0`, `<owner>-1`, ... after the object in the input.
 - Lost pods are replaced under the owner's next free name. A name is used once only, so that a name in a report means
   one pod; a StatefulSet's pods, whose names are their identity, come back under the same name.
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.changes import ChangeType
+from moorage.adapters.memory.controllers.adoption import Adoption
 from moorage.adapters.memory.controllers.demand import (
     finished_count,
     free_indexes,
@@ -68,6 +70,7 @@ class Expansion:
         self._store = store
         self._admission = admission
         self._lineage = Lineage(store)
+        self._adoption = Adoption(store)
         self._retired: set[tuple[str, str]] = set()
         self._ordinals: dict[str, int] = {}
         self._deletions = store.watch(("Pod",))
@@ -94,6 +97,7 @@ class Expansion:
             if change.type is ChangeType.DELETED:
                 metadata = change.object["metadata"]
                 self._retired.add((metadata["namespace"], metadata["name"]))
+        self._adoption.step()
         self._loop.step()
 
     def _unless_owned(self, expand: Callable[[KubeObject], None]) -> Callable[[KubeObject], None]:

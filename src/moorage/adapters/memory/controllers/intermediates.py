@@ -18,8 +18,8 @@ from moorage.adapters.memory.objects import (
     reference_to,
     spec_of,
 )
+from moorage.core.controllers import REVISION, revision_number
 
-REVISION = "deployment.kubernetes.io/revision"
 _SCHEDULED_FOR = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", REVISION})
 """Annotations of a Deployment that its ReplicaSets do not get."""
@@ -74,13 +74,13 @@ def job_for(cron: KubeObject, name: str, uid: str, now: str) -> dict[str, Any]:
 def current_set(sets: Iterable[KubeObject]) -> KubeObject | None:
     """Of a Deployment's ReplicaSets the one of the newest rollout, None without any."""
     here = [each for each in sets if not is_terminating(each)]
-    return max(here, key=lambda each: (revision_of(each), _created(each)), default=None)
+    return max(here, key=lambda each: (_revision(each), _created(each)), default=None)
 
 
-def revision_of(replica_set: KubeObject) -> int:
+def _revision(replica_set: KubeObject) -> int:
     """The number of the rollout that a ReplicaSet was made for; the newest has the highest."""
-    text = str((metadata_of(replica_set).get("annotations") or NOTHING).get(REVISION, "0"))
-    return int(text) if text.isascii() and text.isdigit() else 0
+    text = str((metadata_of(replica_set).get("annotations") or NOTHING).get(REVISION, ""))
+    return revision_number(text) or 0
 
 
 def _created(obj: KubeObject) -> str:
