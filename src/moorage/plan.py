@@ -12,6 +12,7 @@ What is decided is what a scheduler with the profile of the example `custom-sche
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -45,6 +46,9 @@ profiles:
 """
 _PLENTY = {"cpu": "1000000", "memory": "1000000Gi", "pods": "1000000"}
 _MOST_ROUNDS = 100
+_MOST_PRIORITY = 1_000_000_000
+_LATEST_S = 253_402_300_799
+"""The end of the year 9999."""
 _NODE_KEYS = frozenset({"name", "labels", "taints", "unschedulable", "resources"})
 _POD_KEYS = frozenset(
     {"name", "namespace", "priority", "group", "node", "created", "selector", "tolerations", "requests", "labels"}
@@ -59,6 +63,7 @@ def decide(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]
     (seconds), `labels`, a `selector` of node labels, `tolerations` and `requests`. Taints, tolerations and amounts are
     written as in Kubernetes. Members of a group are placed together; a group has the pods that are given. Pods to be
     bound to the nodes of pods that are preempted are in the list, too: they are bound when those are gone.
+    A pod on a node that is not given holds none. A ValueError names what cannot be read, and the remedy.
     """
     world = _World(nodes, pods)
     world.run()
@@ -74,17 +79,17 @@ class _World:
         if found is None:
             raise ValueError("the configuration of the plan cannot be read")
         self._engine = Engine(build_profiles(found, registry), EngineSettings())
-        given = [*pods]
-        sizes: dict[tuple[str, str], int] = {}
-        for each in given:
-            if each.get("group"):
-                key = str(each.get("namespace", "default")), str(each["group"])
-                sizes[key] = sizes.get(key, 0) + 1
-        self._events: list[Event] = [NodeSeen(node_from_builtin(_node(each))) for each in nodes]
+        given = [_checked(each, _POD_KEYS, "pod") for each in pods]
+        sizes = Counter(_group(each) for each in given)
+        there = {}
+        for each in (_checked(each, _NODE_KEYS, "node") for each in nodes):
+            if str(each["name"]) in there:
+                raise ValueError(f"node {each['name']} is given twice; give each node a name of its own")
+            there[str(each["name"])] = node_from_builtin(_node(each))
+        self._events: list[Event] = [NodeSeen(node) for node in there.values()]
         self._pods: dict[str, Pod] = {}
         for each in given:
-            size = sizes.get((str(each.get("namespace", "default")), str(each.get("group"))), 0)
-            pod = pod_from_builtin(_pod(each, size))
+            pod = pod_from_builtin(_pod(each, sizes[_group(each)]))
             if pod.uid in self._pods:
                 raise ValueError(f"pod {pod.key} is given twice; give each pod of a namespace a name of its own")
             self._pods[pod.uid] = pod
@@ -116,17 +121,37 @@ class _World:
         return []
 
 
-def _checked(given: Mapping[str, Any], known: frozenset[str], what: str) -> None:
-    if not given.get("name"):
+def _checked(given: Mapping[str, Any], known: frozenset[str], what: str) -> dict[str, Any]:
+    """What is given; keys whose value is None are as if they were not."""
+    said = {key: value for key, value in given.items() if value is not None}
+    if not said.get("name"):
         raise ValueError(f"a {what} has no name: {dict(given)}")
-    unknown = sorted(set(given) - known)
+    unknown = sorted(set(said) - known)
     if unknown:
-        raise ValueError(f"{what} {given['name']}: unknown key {unknown[0]}; known are {', '.join(sorted(known))}")
+        raise ValueError(f"{what} {said['name']}: unknown key {unknown[0]}; known are {', '.join(sorted(known))}")
+    return said
+
+
+def _group(given: Mapping[str, Any]) -> tuple[str, str]:
+    return str(given.get("namespace", "default")), str(given.get("group", ""))
+
+
+def _priority(given: Mapping[str, Any]) -> int:
+    value = given.get("priority", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MOST_PRIORITY:
+        raise ValueError(f"pod {given['name']}: priority is {value!r}; write a whole number up to {_MOST_PRIORITY}")
+    return value
+
+
+def _created(given: Mapping[str, Any]) -> str:
+    value = given.get("created", 0)
+    if not isinstance(value, int | float) or not 0 <= value <= _LATEST_S:
+        raise ValueError(f"pod {given['name']}: created is {value!r}; write seconds since 1970")
+    return datetime.fromtimestamp(int(value), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _node(given: Mapping[str, Any]) -> dict[str, Any]:
     """A node as Kubernetes writes it; one without resources has plenty."""
-    _checked(given, _NODE_KEYS, "node")
     amounts = {key: str(amount) for key, amount in {**_PLENTY, **given.get("resources", {})}.items()}
     return {
         "apiVersion": "v1",
@@ -142,13 +167,10 @@ def _node(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pod(given: Mapping[str, Any], size: int) -> dict[str, Any]:
     """A pod as Kubernetes writes it."""
-    _checked(given, _POD_KEYS, "pod")
     namespace, name = str(given.get("namespace", "default")), str(given["name"])
-    annotations = {"priority": str(given.get("priority", 0))}
+    annotations = {"priority": str(_priority(given))}
     if given.get("group"):
         annotations |= {"pod-group": str(given["group"]), "moorage.dev/pod-group-min-available": str(size)}
-    seconds = int(given.get("created", 0))
-    stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     requests = {key: str(amount) for key, amount in given.get("requests", {}).items()}
     return {
         "apiVersion": "v1",
@@ -157,7 +179,7 @@ def _pod(given: Mapping[str, Any], size: int) -> dict[str, Any]:
             "name": name,
             "namespace": namespace,
             "uid": f"{namespace}/{name}",
-            "creationTimestamp": stamp,
+            "creationTimestamp": _created(given),
             "labels": dict(given.get("labels", {})),
             "annotations": annotations,
         },

@@ -163,7 +163,7 @@ def test_pods_wait_where_hosts_are_missing(tmp_path: Path) -> None:
     pods = json.loads(done.stdout)["pods"]
     waiting = [pod for pod in pods if pod["node"] is None]
     assert [pod["name"].rpartition("-")[0] for pod in waiting] == ["shop", "cache"]
-    text = "0/2 nodes are available: 2 node(s) would leave controller Deployment/shop on too few hosts."
+    text = "0/2 nodes are available: 2 node(s) would leave controller Deployment/shop on too few hosts ("
     assert waiting[0]["message"].startswith(text)
 
 

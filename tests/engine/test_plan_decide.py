@@ -58,12 +58,23 @@ def test_what_is_decided(
     assert len({each["node"] for each in found["bind"]}) == len(bound), "a node of its own for each"
 
 
+def test_what_is_none_is_left_out() -> None:
+    nothing = dict.fromkeys(("namespace", "priority", "group", "node", "created", "labels", "selector", "requests"))
+    assert decide([{"name": "n"}], [{"name": "a", **nothing}])["bind"] == [{"pod": "default/a", "node": "n"}]
+
+
 @pytest.mark.parametrize(
     ("nodes", "pods", "said"),
     [
         ([{"labels": {}}], [], "a node has no name"),
         ([], [{"name": "a", "prio": 3}], "pod a: unknown key prio; known are"),
         ([], [{"name": "a"}, {"name": "a"}], "pod default/a is given twice"),
+        ([{"name": "n"}, {"name": "n"}], [], "node n is given twice"),
+        ([], [{"name": "a", "priority": 7.5}], "pod a: priority is 7.5; write a whole number"),
+        ([], [{"name": "a", "priority": "high"}], "pod a: priority is 'high'; write a whole number"),
+        ([], [{"name": "a", "priority": 10**12}], "pod a: priority is 1000000000000; write a whole number"),
+        ([], [{"name": "a", "created": "today"}], "pod a: created is 'today'; write seconds"),
+        ([], [{"name": "a", "created": float("nan")}], "pod a: created is nan; write seconds"),
     ],
 )
 def test_what_cannot_be_read_is_told(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], said: str) -> None:

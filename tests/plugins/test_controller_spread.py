@@ -42,8 +42,9 @@ THREE_NODES = [make_node("n1"), make_node("n2"), make_node("n3")]
 SIX_NODES = [node_manifest(f"n{number}") for number in range(6)]
 
 
-def too_few(title: str) -> list[str]:
-    return [f"node(s) would leave controller {title} on too few hosts"]
+def too_few(title: str, has: int = 1, wants: int = 2) -> list[str]:
+    few = f"node(s) would leave controller {title} on too few hosts ({has} of {wants})"
+    return [f"{few}: until another node takes the pod, or min-hosts is {has}"]
 
 
 # --- the table ---
@@ -97,7 +98,7 @@ def test_pods_wait_where_there_are_too_few_nodes() -> None:
     assert placed[None] == 1
     waiting = next(story for story in outcome.pods if story.node is None)
     assert waiting.message is not None
-    assert waiting.message.startswith(f"0/2 nodes are available: 2 {too_few('Deployment/web')[0]}.")
+    assert waiting.message.startswith(f"0/2 nodes are available: 2 {too_few('Deployment/web', 2, 3)[0]}.")
 
 
 def test_pods_of_a_replica_set_in_the_input_count_for_its_deployment() -> None:

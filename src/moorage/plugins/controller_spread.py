@@ -74,6 +74,17 @@ class _Rule(NamedTuple):
         return self.missing > 0 and self.standing.places > 0
 
     @property
+    def way_out(self) -> str:
+        """What ends a rejection, in words."""
+        name = self.key.rpartition("/")[2]
+        return f"until another node takes the pod, or {name} is {self.standing.places}"
+
+    @property
+    def key(self) -> str:
+        """The annotation that sets the number of nodes."""
+        return next((key for key in MIN_HOSTS if key in self.controller.annotations), MIN_HOSTS[0])
+
+    @property
     def rejects(self) -> bool:
         """Whether they are no good at all."""
         return self.passes_over and self.missing > self.to_come
@@ -134,7 +145,8 @@ class ControllerSpread(Plugin):
         rule = self._rule(cycle)
         if rule is None or not rule.rejects or _goes_on(cycle, rule):
             return None
-        return _taken(cycle, rule, rows, f"node(s) would leave controller {rule.controller.title} on too few hosts")
+        few = f"node(s) would leave controller {rule.controller.title} on too few hosts"
+        return _taken(cycle, rule, rows, f"{few} ({rule.standing.places} of {rule.hosts}): {rule.way_out}")
 
     def filter_softly(self, cycle: Cycle, rows: Rows) -> Rejections | None:
         """Pass over rows that host a pod of the controller, as long as too few rows do."""
@@ -172,8 +184,7 @@ class ControllerSpread(Plugin):
         if rule is None:
             return
         controller, places = rule.controller, max(1, rule.standing.places)
-        key = next((key for key in MIN_HOSTS if key in controller.annotations), MIN_HOSTS[0])
-        yield Remedy((Annotate(controller.kind, pod.namespace, controller.name, key, str(places)),), 2.0)
+        yield Remedy((Annotate(controller.kind, pod.namespace, controller.name, rule.key, str(places)),), 2.0)
 
 
 def _controller(state: ClusterState, template: PodTemplate) -> Controller | None:
