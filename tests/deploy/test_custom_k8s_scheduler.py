@@ -138,6 +138,12 @@ def test_the_rights_to_read_are_those_that_the_profile_needs() -> None:
     assert granted | VOLUMES == {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
 
 
+def test_events_of_both_groups_may_be_written() -> None:
+    """Moorage writes those of events.k8s.io; what counts events of the core group finds its rights as they were."""
+    (rule,) = (rule for rule in manifest("ClusterRole")["rules"] if rule["resources"] == ["events"])
+    assert (sorted(rule["apiGroups"]), sorted(rule["verbs"])) == (["", "events.k8s.io"], ["create", "patch"])
+
+
 @pytest.mark.parametrize(
     ("config", "want_packed"),
     [pytest.param("config.yaml", [2, 3, 3], id="spread"), pytest.param("packing.yaml", [0, 2, 6], id="packed")],

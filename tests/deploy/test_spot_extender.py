@@ -147,7 +147,7 @@ def test_the_timeouts_agree() -> None:
     settings = extender_configuration(configuration)
     for name in ("kube-scheduler-config.yaml", "kube-scheduler-config-mutual-tls.yaml"):
         (config,) = documents(name)
-        assert [f"{settings.caller_timeout_s:g}s"] == [asked["httpTimeout"] for asked in config["extenders"]]
+        assert [f"{settings.caller_timeout_s:g}s"] == [asked["httpTimeout"] for asked in config["extenders"]] == ["1s"]
 
 
 def test_the_static_pod_reads_that_file() -> None:

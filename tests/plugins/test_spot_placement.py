@@ -36,6 +36,7 @@ from tests.plugins.controlled import (
     simulated,
     state_with,
 )
+from tests.sim.simulating import rules
 
 CAPACITY = "node.kubernetes.io/capacity"
 BASE = "moorage.dev/on-demand-base"
@@ -355,6 +356,27 @@ def test_deployments_are_placed_by_the_policy(
     workload = workload_manifest("Deployment", "web", own={"replicas": replicas}, cpu="500m")
     placed = nodes_of(simulated([*nodes, workload], packing_rules(SpotPlacement, args, weight=10)), "web")
     assert kinds_of(placed) == want
+
+
+@pytest.mark.parametrize("replicas", [12, 24])
+def test_no_replica_is_on_on_demand_while_spot_has_room(replicas: int) -> None:
+    """With the default set, which balances nodes, and with the constraint that live pods of a Deployment are given."""
+    nodes = [
+        node_manifest(f"{kind}-{number}", cpu="8", labels={CAPACITY: kind})
+        for kind, count in (("spot", 2), ("on-demand", 2))
+        for number in range(count)
+    ]
+    spread = {
+        "maxSkew": 3,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    own = {"replicas": replicas}
+    asked: dict[str, Any] = {"cpu": "500m", "memory": "1Gi", "topologySpreadConstraints": [spread]}
+    workload = workload_manifest("Deployment", "web", own=own, **asked)
+    placed = kinds_of(nodes_of(simulated([*nodes, workload], rules(SpotPlacement)), "web"))
+    assert placed == {"spot": replicas}
 
 
 def test_bare_pods_prefer_on_demand() -> None:
