@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from moorage.adapters.memory.manifests import node_manifest, pod_manifest
@@ -53,7 +52,7 @@ class Case(NamedTuple):
 
     objects: list[dict[str, Any]]
     runs: set[str]
-    goes: set[str] = set()
+    goes: frozenset[str] = frozenset()
 
 
 CASES = {
@@ -71,7 +70,7 @@ CASES = {
             *small("l2", nodeName="n1"),
         ],
         {"mid", "mid2"},
-        {"l1", "l2"},
+        frozenset({"l1", "l2"}),
     ),
     "a gang on tolerated taints": Case([*plain(3, taints=[TEAM]), *gang(3, tolerations=[TEAM])], {"g-0", "g-1", "g-2"}),
     "a gang, and a taint that only one of its pods tolerates": Case(
@@ -81,7 +80,7 @@ CASES = {
     "one pod of another scheduler that is less important": Case(
         [*plain(2), *gang(2), pod_manifest("d", schedulerName="default-scheduler", nodeName="n0", cpu="3999m")],
         {"g-0", "g-1"},
-        {"d"},
+        frozenset({"d"}),
     ),
     "one pod of another scheduler that is more important": Case(
         [
