@@ -216,9 +216,11 @@ def installed(plane: ControlPlane, example: str, folder: Path) -> Iterator[Insta
         yield one
     finally:
         one.stop()
-        if example:
-            kubectl(plane, "delete", "-f", str(one.files / "manifests.yaml"), "--wait=false", "--ignore-not-found")
-        kubectl(plane, "delete", "leases", "--all", "-n", "kube-system")
+        if example:  # without its namespace, whose end no controller here would bring about
+            rest = [each for each in one.documents() if each["kind"] != "Namespace"]
+            kubectl(plane, "delete", "-f", "-", "--wait=false", "--ignore-not-found", given=yaml.safe_dump_all(rest))
+        for namespace in {"kube-system", *(each.namespace for each in one.components)}:
+            kubectl(plane, "delete", "leases", "--all", "-n", namespace)
 
 
 def kubectl(plane: ControlPlane, *arguments: str, given: str | None = None) -> str:
