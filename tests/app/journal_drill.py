@@ -243,9 +243,9 @@ def eventful(plane: ControlPlane, folder: Path, pods: int) -> Manifest:
         config.write_text(config_text(PACKING, elects=True))
         says(folder, "first", "configuration applied")
         says(folder, "second", "configuration applied")
-        create_pods(plane, [*urgent, *gangs[len(gangs) // GANG // 2 * GANG :], *singles[half : half + half // 2]])
-        leader.send_signal(signal.SIGKILL)
-        create_pods(plane, singles[half + half // 2 :])
+        create_pods(plane, [*urgent[::2], *gangs[len(gangs) // GANG // 2 * GANG :], *singles[half : half + half // 2]])
+        leader.send_signal(signal.SIGKILL)  # what it did last may not be in its journal
+        create_pods(plane, [*urgent[1::2], *singles[half + half // 2 :]])
         create(plane, ((NODES, node(f"late-{number}", "late")) for number in range(max(share // 100, 1))))
         all_placed_but(plane, "")
     figures = {name: replay(folder / name) for name in ("first", "second")}
