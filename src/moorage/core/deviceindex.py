@@ -26,6 +26,7 @@ TAINT_RULE = "DeviceTaintRule"
 DEVICE_KINDS = frozenset({RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE, DEVICE_CLASS})
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of the special claim that a scheduler makes for the extended resources of a pod."""
+_NOTHING: Mapping[str, Allocation] = {}
 
 
 class DeviceIndex:
@@ -190,6 +191,19 @@ class DeviceIndex:
             if not self.writes.give_up(key, uid):
                 self._give_back(uid, key)
         return reserved
+
+    def set_aside(self, uid: str) -> Mapping[str, Allocation]:
+        """In a what-if a pod gives up what it has reserved, whatever its writes may still do; returns that.
+
+        `reserve` takes it back.
+        """
+        reserved = self._reservations.get(uid)
+        if not reserved:
+            return _NOTHING
+        taken = dict(reserved)
+        for key in taken:
+            self._give_back(uid, key)
+        return taken
 
     def _give_back(self, uid: str, key: str) -> None:
         if key in self._reservations.get(uid, {}):

@@ -296,6 +296,13 @@ class DeviceColumns:
         left = zip(self.milli[:, row].tolist(), self.memory[:, row].tolist(), strict=True)
         return len([device for device in left if device[0] >= milli and device[1] >= memory]) >= ask.count
 
+    def has_room(self, ask: ShareAsk, row: int, devices: Iterable[int]) -> bool:
+        """Whether each of these devices of a row has room for a part of the ask, or is not counted."""
+        memory, known = self.memory_of(ask, row), self.devices(row)
+        counted = (each for each in devices if each < known.count and each not in known.failed)
+        left = (self.left(row, each) for each in counted)
+        return all(compute >= ask.milli and free >= (memory if memory < _NEVER else 0) for compute, free in left)
+
     def left(self, row: int, device: int) -> tuple[int, int]:
         """What a device of a row has left, compute and memory; negative where it failed."""
         return self.milli.item(device, row), self.memory.item(device, row)

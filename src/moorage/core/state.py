@@ -467,6 +467,10 @@ class ClusterState:
             self._drop(record)
         return record
 
+    def put_back(self, record: PodRecord) -> None:
+        """A pod that was removed is where it was again, with the devices that it had; for `core.disruption`."""
+        self._add(record)
+
     def _add(self, record: PodRecord) -> None:
         self._records[record.pod.uid] = record
         self.nominations.touch(record.pod.uid)

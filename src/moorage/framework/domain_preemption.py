@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from moorage.core.arrays import Rows
+from moorage.core.disruption.away import GONE, Away
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import eviction_priority
 from moorage.core.objects import PodDisruptionBudget
@@ -20,8 +21,9 @@ from moorage.core.victims import VictimTable, breaking
 from moorage.framework.contract import PlansGangs
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangplans import GangPlan, RoomLimits
+from moorage.framework.holding import hold
 from moorage.framework.preemption import EvictionRules
-from moorage.framework.reprieve import Preemptor, RemovedPods, Reprieve, companions_of
+from moorage.framework.reprieve import Preemptor, Reprieve
 from moorage.framework.runner import Runner
 
 _MOST_DOMAINS = 64
@@ -85,11 +87,9 @@ class DomainSearch:
         """What it takes to place the gang if these pods may go."""
         state, runner = self._state, self._runner
         with state.statement():
-            away = RemovedPods(state)
-            companions = companions_of(state, records)
-            away.remove(records)
-            away.remove(companions)
-            limits = RoomLimits(prices=dict.fromkeys(away.rows.values(), -1))
+            away = Away(state, with_claims=False)
+            away.take_along(records, GONE)
+            limits = RoomLimits(prices=dict.fromkeys(away.rows, -1))
             plan = planner.plan_gang(self._cycles, lambda _: runner, self._needs, limits)
             preemptors = self._preemptors(plan.rows if isinstance(plan, GangPlan) else {})
             if preemptors is None:
@@ -111,8 +111,7 @@ class DomainSearch:
             row = rows.get(cycle.pod.uid)
             if row is None:
                 continue
-            if not self._runner.fits(cycle, row):
+            if not (self._runner.fits(cycle, row) and hold(self._runner, cycle, row)):
                 return None
-            self._state.assume(cycle.pod, row)
             preemptors.append(Preemptor(cycle, row))
         return preemptors if preemptors and self._needs.admits(self._state, len(preemptors)) else None

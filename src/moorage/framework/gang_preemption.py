@@ -21,6 +21,7 @@ from math import inf
 import numpy as np
 
 from moorage.core.arrays import Ints
+from moorage.core.disruption.away import GONE, Away
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.state import NOWHERE, PodRecord
@@ -28,8 +29,9 @@ from moorage.core.values import dataclass
 from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable, kind_of
+from moorage.framework.holding import hold
 from moorage.framework.preemption import EvictionRules, VictimSearch, no_candidate, potential_rows
-from moorage.framework.reprieve import Preemptor, RemovedPods, Reprieve
+from moorage.framework.reprieve import Preemptor, Reprieve
 from moorage.framework.runner import Runner
 
 _APART = "the pods fit one by one but not together"
@@ -120,18 +122,17 @@ class GangSearch:
         without: dict[object, str] = {}
         """Kinds of members that found no room, and why."""
         with state.statement():
-            away = RemovedPods(state)
+            away = Away(state, with_claims=False)
             for number, cycle in enumerate(members):
                 if len(preemptors) == aim:
                     break
                 row = NOWHERE
                 if kind_of(cycle.pod) not in without:
                     row, why = self._room(cycle, away)
-                if row != NOWHERE:
-                    state.assume(cycle.pod, row)
+                if row != NOWHERE and hold(self._runner, cycle, row):
                     preemptors.append(Preemptor(cycle, row))
                     continue
-                without.setdefault(kind_of(cycle.pod), why)
+                without.setdefault(kind_of(cycle.pod), why or _APART)
                 if len(preemptors) + len(members) - number - 1 < aim:
                     return GangFound(placed=len(preemptors), why=next(iter(without.values())))
             obstacle = self._needs.obstacle(state)
@@ -144,7 +145,7 @@ class GangSearch:
             return GangFound(placed=len(preemptors) - 1, why=_APART)
         return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in preemptors}, victims, len(preemptors))
 
-    def _room(self, cycle: Cycle, away: RemovedPods) -> tuple[int, str]:
+    def _room(self, cycle: Cycle, away: Away) -> tuple[int, str]:
         """A row for one member, whose victims are removed; or why there is none."""
         state = self._state
         row = self._runner.decide(cycle)
@@ -158,17 +159,17 @@ class GangSearch:
         found = VictimSearch(cycle, self._runner, self._table, self._enough, rules).search(rows, skipped)
         if found.best is None:
             return NOWHERE, no_candidate(state, len(rows), found.reasons)
-        away.remove((*found.best.victims, *found.best.companions))
+        away.take((*found.best.victims, *found.best.companions), GONE)
         return found.best.row, ""
 
-    def _spent(self, away: RemovedPods) -> Ints | None:
+    def _spent(self, away: Away) -> Ints | None:
         """How many evictions the members have cost each budget so far."""
         budgets = self._table.budgets
-        if not len(budgets) or not away.records:
+        if not len(budgets) or not away:
             return self._rules.spent
         known = self._rules.spent
         spent: Ints = np.zeros(len(budgets), dtype=np.int64) if known is None else known.copy()
-        for record in away.records.values():
+        for record in away.records:
             for number in budgets.covering(record.pod):
                 spent[number] += 1
         return spent

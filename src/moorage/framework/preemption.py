@@ -26,13 +26,14 @@ import numpy as np
 
 from moorage.core.arrays import Hashes, Ints, Mask, Rows
 from moorage.core.commands import Victims, ref_of
+from moorage.core.disruption.away import GONE, Away, companions_of
 from moorage.core.hashing import pod_hash, tie_hashes
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.values import dataclass
 from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
 from moorage.framework.reasons import available, node_reasons
-from moorage.framework.reprieve import Preemptor, RemovedPods, Reprieve, companions_of
+from moorage.framework.reprieve import Preemptor, Reprieve
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.search_space import (
     LIFT,
@@ -280,7 +281,7 @@ class VictimSearch:
         cycle, row = self._cycle, candidate.row
         with cycle.state.statement():
             away = self._away()
-            away.remove((*candidate.victims, *candidate.companions))
+            away.take((*candidate.victims, *candidate.companions), GONE)
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
             cycle.state.assume(cycle.pod, row)
             gone = Reprieve(self._runner, away, (Preemptor(cycle, row),)).victims(broken)
@@ -291,10 +292,10 @@ class VictimSearch:
         companions = tuple(record for record in gone if record.row != row)
         return Candidate(row, victims, sum(record.pod.uid in broken for record in gone), companions)
 
-    def _away(self) -> RemovedPods:
+    def _away(self) -> Away:
         """Members of a gang take devices together, which a search for one pod cannot foresee."""
         alone = self._cycle.template.gang is None
-        return RemovedPods(self._cycle.state, with_devices=alone and self._runner.preempts_devices)
+        return Away(self._cycle.state, with_claims=alone and self._runner.preempts_devices)
 
     # --- row by row ---
 
@@ -333,7 +334,7 @@ class VictimSearch:
         victims: list[int] = []
         with state.statement():
             away = self._away()
-            away.remove([records[slot] for slot in slots])
+            away.take([records[slot] for slot in slots], GONE)
             judgement = self._runner.judge(self._cycle, here)
             if not len(judgement.passed):
                 self._note(judgement)
@@ -341,7 +342,7 @@ class VictimSearch:
             for slot in sorted(slots, key=lambda slot: (slot not in protected, slot)):
                 away.put_back(records[slot])
                 if not self._runner.fits(self._cycle, row):
-                    away.remove_again(records[slot])
+                    away.take((records[slot],), GONE)
                     victims.append(slot)
         if not victims:
             self._found.needless.append(row)

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from moorage.core.gangs import lasting, taken_along, terms_of
-from moorage.core.leavingclaims import LeavingClaims
+from moorage.core.disruption.away import GONE, Away, let_go
+from moorage.core.gangs import lasting, terms_of
 from moorage.core.membership import GangKey
-from moorage.core.state import NOWHERE, ClusterState, PodRecord
+from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.victims import importance, staying
 from moorage.framework.cycle import Cycle
+from moorage.framework.holding import hold
 from moorage.framework.runner import Runner
 
 
@@ -38,57 +39,13 @@ class ReprievedUnit(NamedTuple):
     """The least number of them to put back, if any."""
 
 
-class RemovedPods:
-    """Pods removed inside a statement, with the rows that they were on."""
-
-    def __init__(self, state: ClusterState, *, with_devices: bool = False) -> None:
-        """`with_devices`: what their claims hold leaves with them."""
-        self.state = state
-        self._claims = LeavingClaims(state) if with_devices else None
-        self.records: dict[str, PodRecord] = {}
-        self.rows: dict[str, int] = {}
-        """By uid; NOWHERE for a pod on an unknown node, which takes no room and is left where it is."""
-
-    def remove(self, records: Iterable[PodRecord]) -> None:
-        """Remove these, too."""
-        for record in records:
-            uid = record.pod.uid
-            if uid not in self.records:
-                self.records[uid], self.rows[uid] = record, record.row
-                if record.row != NOWHERE:
-                    self.remove_again(record)
-
-    def put_back(self, record: PodRecord) -> None:
-        """One of them stands on its row again."""
-        self.state.assume(record.pod, self.rows[record.pod.uid])
-        if self._claims is not None:
-            self._claims.come_back(record.pod)
-
-    def remove_again(self, record: PodRecord) -> None:
-        """One that was put back has to go after all."""
-        self.state.remove_pod(record.pod.uid)
-        if self._claims is not None:
-            self._claims.leave(record.pod)
-
-    def ordered(self) -> list[PodRecord]:
-        """All of them, most important first."""
-        return sorted(self.records.values(), key=importance)
-
-
-def companions_of(state: ClusterState, victims: Iterable[PodRecord]) -> tuple[PodRecord, ...]:
-    """Gang members that have to be evicted with these, in a stable order; none for victims that are leaving anyway."""
-    if not state.gangs:
-        return ()
-    return tuple(taken_along(state, [record for record in victims if staying(state, record)]))
-
-
 class Reprieve:
     """One pass for some preemptors over the removed pods."""
 
     def __init__(
         self,
         runner: Runner,
-        away: RemovedPods,
+        away: Away,
         preemptors: Sequence[Preemptor],
         holds: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -145,7 +102,7 @@ class Reprieve:
     def _least(self, key: GangKey, members: Sequence[PodRecord]) -> int:
         """How many of a gang's members have to be put back if one of them is."""
         terms = terms_of(self._state, key, [member.pod for member in members])
-        remaining = [record for record in lasting(self._state, key) if record.pod.uid not in self._away.records]
+        remaining = [record for record in lasting(self._state, key) if record.pod.uid not in self._away]
         return 0 if terms is None else int(min(terms.least_left - len(remaining), len(members)))
 
     # --- putting pods back ---
@@ -158,12 +115,12 @@ class Reprieve:
         refused: list[PodRecord] = []
         with self._state.statement() as what_if:
             for record in unit.members:
-                row = self._away.rows[record.pod.uid]
-                if row == NOWHERE:
-                    continue
+                row = self._away.row_of(record.pod.uid)
                 self._away.put_back(record)
+                if row == NOWHERE:
+                    continue  # on a node that is not known it takes no room
                 if not self._fit(self._preemptors if every_preemptor else self._on_row.get(row, ())):
-                    self._away.remove_again(record)
+                    self._away.take((record,), GONE)
                     refused.append(record)
                     if len(unit.members) - len(refused) < unit.least:
                         return unit.members
@@ -174,8 +131,9 @@ class Reprieve:
         """Whether these fit one after the other, in their order."""
         fits = True
         for preemptor in preemptors:
-            self._state.remove_pod(preemptor.cycle.pod.uid)
-        for preemptor in preemptors:
-            fits = fits and self._runner.fits(preemptor.cycle, preemptor.row)
-            self._state.assume(preemptor.cycle.pod, preemptor.row)
+            let_go(self._state, preemptor.cycle.pod.uid)
+        for cycle, row in preemptors:
+            fits = fits and self._runner.fits(cycle, row) and hold(self._runner, cycle, row)
+            if not fits:
+                self._state.assume(cycle.pod, row)
         return fits and self._holds()

@@ -32,10 +32,10 @@ from moorage.core.devicepacking import packed
 from moorage.core.devicerefusals import Holders
 from moorage.core.devices import DeviceId
 from moorage.core.deviceselectors import Looks
+from moorage.core.disruption.claims import free_abandoned, uses_devices
 from moorage.core.edits import DropDevices
 from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
 from moorage.core.hashing import name_uuid
-from moorage.core.leavingclaims import free_abandoned, uses_devices
 from moorage.core.nodeterms import any_term
 from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference, readiness, ready_by_s
 from moorage.core.pods import Pod, PodTemplate

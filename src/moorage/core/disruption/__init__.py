@@ -1,0 +1,1 @@
+"""Pods that leave their places: what goes with them, and which of them may be disturbed."""
