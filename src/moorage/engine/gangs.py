@@ -30,6 +30,7 @@ from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import HOPELESS, Failing
 from moorage.engine.failures import NO_DOMAIN, Failure
+from moorage.engine.gangplacement import GangPlacement
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gangturns import Gathering, TurnPatience
@@ -40,7 +41,7 @@ from moorage.engine.placing import Placing
 from moorage.engine.provisioning import Provisioning
 from moorage.engine.recovery import Recovery
 from moorage.engine.sharing import Sharing
-from moorage.engine.trial import GangPlacement, Trial
+from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit, work_of
 from moorage.framework.changes import Change, What

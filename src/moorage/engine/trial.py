@@ -13,9 +13,7 @@ that another could have used.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 
 import numpy as np
 
@@ -25,92 +23,25 @@ from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.gangs import terms_of
 from moorage.core.pods import Pod, as_pending
 from moorage.core.state import NOWHERE, PodRecord
-from moorage.core.values import dataclass
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext, Observer
-from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import failed
+from moorage.engine.gangplacement import GangPlacement
 from moorage.engine.placing import assume, choose, reserve, unreserve
+from moorage.engine.plannedgang import PlannedGang
 from moorage.engine.units import QueuedPod, as_queued
 from moorage.framework.contract import PlansGangs
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
-from moorage.framework.gangplans import GangPlan, RoomLimits
+from moorage.framework.gangplans import GangPlan
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Reads
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
-_MOST_KINDS = 8
-"""The most kinds of members that are examined; a gang with more of them is filed under every filter instead."""
-
 NO_PRICES: FrozenDict[int, int] = FrozenDict()
-
-_MOST_PLANS = 8
-"""The most plans that are made in one attempt."""
-
-
-@dataclass(slots=True)
-class GangPlacement:
-    """The result of placing a gang."""
-
-    enough: bool = False
-    """Whether the gang may start; if not, what was placed was undone."""
-    bindings: list[BindingCycle] = field(default_factory=list)
-    """Members that found a node."""
-    failure: Failure | None = None
-    """Why the first member without a node found none."""
-    rejected_by: set[str] = field(default_factory=set)
-    """Plugins that kept members from nodes, in other domains too."""
-    plan: GangPlan | None = None
-    """What was carried out, if a plugin had a plan."""
-    planned: bool = False
-    """Whether a plugin plans the gang, even if it found no plan."""
-    hopeless: bool = False
-    """Whether evictions cannot help."""
-    given_up: Sequence[Pod] = ()
-    """Members that found a node only after their nominations had ended."""
-    tried: list[Pod] = field(default_factory=list)
-    """Members that were tried and are not in `_kinds` yet, which is not needed for a gang that fits."""
-    _kinds: set[object] = field(default_factory=set)
-    _failed: set[object] = field(default_factory=set)
-    """Kinds of which a member found no node."""
-
-    @property
-    def code(self) -> Code:
-        """The result as a status code."""
-        if self.enough:
-            return Code.SUCCESS
-        return Code.UNSCHEDULABLE if self.failure is None else self.failure.code
-
-    def kinds(self) -> set[object]:
-        """Kinds of members that were tried."""
-        while self.tried:
-            self._kinds.add(kind_of(self.tried.pop()))
-        return self._kinds
-
-    def wants_to_know(self, pod: Pod) -> bool:
-        """Whether to find out why a member found no node."""
-        return kind_of(pod) not in self._failed and len(self._failed) < _MOST_KINDS
-
-    def fail(self, failure: Failure, pod: Pod) -> None:
-        """A member found no node. The first reason is reported, unless a plugin failed by error."""
-        self._failed.add(kind_of(pod))
-        self.rejected_by |= failure.rejected_by
-        if self.failure is None or (failure.code is Code.ERROR and self.failure.code is not Code.ERROR):
-            self.failure = failure
-
-    def placed_only(self) -> Iterable[BindingCycle]:
-        """One member of each kind of which all found a node."""
-        placed = {kind_of(binding.entry.pod): binding for binding in self.bindings}
-        return [binding for kind, binding in placed.items() if kind not in self._failed]
-
-    @property
-    def too_many(self) -> bool:
-        """Whether there may be more kinds of members than are examined."""
-        return len(self.kinds()) >= _MOST_KINDS
 
 
 class Trial:
@@ -217,7 +148,7 @@ class Trial:
         """
         obstacle = needs.obstacle(self._state)
         if obstacle is not None:
-            rejected_by = frozenset({GANG_SCHEDULING, *self._counting(ready)})
+            rejected_by = frozenset({GANG_SCHEDULING, *self.counting(ready)})
             return GangPlacement(failure=Failure(obstacle.message, rejected_by))
         planner = self._planner(ready, needs)
         planned = None if planner is None else self._place_planned(planner, ready, needs)
@@ -255,32 +186,8 @@ class Trial:
     def _place_planned(
         self, planner: PlansGangs, ready: Sequence[QueuedPod], needs: GangNeeds, prices: Mapping[int, int] = NO_PRICES
     ) -> GangPlacement | None:
-        """Place the members where a plugin wants them; None if it has no plan for such gangs.
-
-        A plan counts amounts. Where a filter rejects a member for another reason, what was found out is part of the
-        next plan; after a few of them the gang waits.
-        """
-        limits, placement = RoomLimits(prices=prices), GangPlacement()
-        nominations = self._state.nominations
-        before = {entry.pod: node for entry in ready if (node := nominations.node_of(entry.pod.uid)) is not None}
-        with self._state.statement() as what_if:
-            for pod in before:  # the nomination of one member must not block another
-                nominations.clear(pod.uid)
-            for _ in range(_MOST_PLANS):
-                cycles = [self._member_cycle(entry) for entry in ready]
-                plan = self._context.faults.ask(planner, planner.plan_gang, cycles, self._runner_of, needs, limits)
-                if plan is None:
-                    return None
-                if isinstance(plan, Status):
-                    return self._unplanned(ready, plan, planner.name)
-                placement = self._carry_out(plan, ready, needs, limits)
-                if placement.enough:
-                    nodes = {binding.entry.pod: binding.node for binding in placement.bindings}
-                    placement.given_up = [pod for pod, node in before.items() if nodes.get(pod) != node]
-                    what_if.commit()
-                    break
-                self._context.stopped()
-        return placement
+        """Place the members where a plugin wants them; None if it has no plan for such gangs."""
+        return PlannedGang(self, planner, ready, needs, prices).place()
 
     def planned_domains(self, pods: Sequence[Pod]) -> Sequence[Rows] | None:
         """The rows of each domain in which a plugin would let these members of a gang lie; None if it has no plans."""
@@ -288,7 +195,7 @@ class Trial:
         planner = None if needs is None else self._planner(entries, needs)
         if planner is None or needs is None:
             return None
-        cycles = [self._member_cycle(entry) for entry in entries]
+        cycles = [self.member_cycle(entry) for entry in entries]
         found = self._context.faults.ask(planner, planner.gang_domains, cycles, needs)
         return () if isinstance(found, Status) else found
 
@@ -319,65 +226,31 @@ class Trial:
             found = None if planner is None else self._place_planned(planner, entries, whole)
         return found is not None and found.enough
 
-    def _carry_out(
-        self, plan: GangPlan, ready: Sequence[QueuedPod], needs: GangNeeds, limits: RoomLimits
-    ) -> GangPlacement:
-        placement = GangPlacement(plan=plan, planned=True)
-        with self._state.statement() as what_if:
-            fitted: Counter[tuple[int, int]] = Counter()
-            for entry in ready:
-                row = plan.rows.get(entry.pod.uid)
-                if row is None:
-                    continue
-                placement.tried.append(entry.pod)
-                cycle = self._member_cycle(entry)
-                runner = self._runner_of(cycle)
-                pods = runner.alike(cycle)
-                if not self._put_member(placement, entry, cycle, row):
-                    limits.note(pods, row, fitted[pods, row])
-                    return placement
-                fitted[pods, row] += 1
-            placement.enough = needs.admits(self._state, len(placement.bindings))
-            if placement.enough:
-                what_if.commit()
-        return placement
-
-    def _put_member(self, placement: GangPlacement, entry: QueuedPod, cycle: Cycle, row: int) -> bool:
-        runner = self._runner_of(cycle)
+    def observe(self, runner: Runner, cycle: Cycle) -> None:
+        """Tell whoever watches that a member is being decided."""
         if self._observer is not None:
             self._observer(runner, cycle)
-        if not runner.takes(cycle, row):
-            judgement = runner.judge(cycle, np.array([row], dtype=np.intp))
-            placement.fail(failure_of_judgement(judgement, 1), entry.pod)
-            return False
-        binding = assume(self._state, entry, runner, cycle, row)
-        status = self._reserve(binding)
-        if status is not None:
+
+    def put_member(self, placement: GangPlacement, entry: QueuedPod, cycle: Cycle, row: int) -> bool:
+        """Assume a member of a gang on a row that its filters accept, unless Reserve refuses."""
+        binding = assume(self._state, entry, self._context.responsible(entry.pod), cycle, row)
+        status = self._reserve(binding) if binding.late.reserve else None
+        if status is None:
+            placement.bindings.append(binding)
+        else:
             placement.fail(failure_of(status), entry.pod)
-            return False
-        placement.bindings.append(binding)
-        return True
+        return status is None
 
-    def _unplanned(self, ready: Sequence[QueuedPod], status: Status, planner: str) -> GangPlacement:
-        """There is no plan: what keeps members from nodes may have to change, too."""
-        failure = failure_of(replace(status, plugin=planner))
-        placement = GangPlacement(failure=failure, planned=True, rejected_by={planner, *self._counting(ready)})
-        if status.code is Code.UNRESOLVABLE:
-            placement.hopeless = True
-            return placement
-        for entry in {kind_of(entry.pod): entry for entry in ready[:_MOST_KINDS]}.values():
-            cycle = self._member_cycle(entry)
-            placement.rejected_by |= rejecting_plugins(self._runner_of(cycle).judge(cycle, self._state.rows()))
-        return placement
-
-    def _member_cycle(self, entry: QueuedPod) -> Cycle:
+    def member_cycle(self, entry: QueuedPod) -> Cycle:
+        """The scheduling cycle of a member of a gang."""
         cycle = Cycle(entry.pod, self._state, self._now)
         cycle.misfit_s = entry.misfit_s
         if self._context.planning is not None:
             cycle.only = self._context.planning.rows_for(entry.pod)
         return cycle
 
-    def _runner_of(self, cycle: Cycle) -> Runner:
+    def runner_of(self, cycle: Cycle) -> Runner:
+        """What decides about the pod."""
         return self._context.responsible(cycle.pod)
 
     # --- a gang that is not ---
@@ -402,10 +275,10 @@ class Trial:
             if rows is None:
                 what_if.commit()
                 return placement
-        ordered = self._carry_out(GangPlan(rows), ready, needs, RoomLimits())
+        ordered = PlannedGang(self, planner, ready, needs, NO_PRICES).carry_out(GangPlan(rows))
         return ordered if ordered.enough else self.place_in(domain, ready, needs, last)
 
-    def _counting(self, ready: Iterable[QueuedPod]) -> Iterable[str]:
+    def counting(self, ready: Iterable[QueuedPod]) -> Iterable[str]:
         """The filters that read amounts: what helps against their rejections also makes room for minResources."""
         runners = {self._context.responsible(entry.pod) for entry in ready}
         return {each.name for runner in runners for each in runner.plugins.filter if each.reads is Reads.AMOUNTS}
@@ -441,20 +314,13 @@ class Trial:
         return placement
 
     def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> bool:
-        runner, cycle = self._context.responsible(entry.pod), self._member_cycle(entry)
+        runner, cycle = self._context.responsible(entry.pod), self.member_cycle(entry)
         cycle.work, cycle.domain = self.work, domain
-        if self._observer is not None:
-            self._observer(runner, cycle)
+        self.observe(runner, cycle)
         row = choose(self._state, runner, cycle)
         if row == NOWHERE:
             if placement.wants_to_know(entry.pod):
                 judgement = runner.judge(cycle, self._state.rows())
                 placement.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
             return False
-        binding = assume(self._state, entry, runner, cycle, row)
-        status = self._reserve(binding) if binding.late.reserve else None
-        if status is None:
-            placement.bindings.append(binding)
-        else:
-            placement.fail(failure_of(status), entry.pod)
-        return status is None
+        return self.put_member(placement, entry, cycle, row)

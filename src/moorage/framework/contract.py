@@ -421,6 +421,9 @@ class PlansGangs(Named, Protocol):
     def gang_domains(self, members: Sequence[Cycle], needs: GangNeeds, /) -> Sequence[Rows] | None:
         """The rows of each domain that evictions may free for the gang; None if it is no concern of the plugin."""
 
+    def gang_places(self, members: Sequence[Cycle], needs: GangNeeds, /) -> Mapping[str, Sequence[Rows]]:
+        """Role -> sets of rows: in the set in which a plan puts a member it may lie anywhere, as far as levels say."""
+
 
 @runtime_checkable
 class TellsCapacity(Protocol):

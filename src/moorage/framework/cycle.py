@@ -49,7 +49,7 @@ class Cycle:
         self.domain: Domain | None = None
         """The names of the nodes that a member of a gang has to stay on; None: any."""
         self.only: Mask | None = None
-        """The rows that a plan leaves for the pod, bool[capacity]; None: any."""
+        """The rows that are left for the pod, by a plan or where it belongs with others, bool[capacity]; None: any."""
         self.expires_s: float | None = None
         self.asked: Any = None
         """Set by the runner: the plugins that were asked about the pod."""

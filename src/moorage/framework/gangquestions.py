@@ -9,6 +9,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.columns import PODS_COLUMN
+from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import lasting
 from moorage.core.gangtopology import TopologyTerms, rank_of, role_of
@@ -30,8 +31,8 @@ class AlikeMembers:
     """Members of one role that are alike."""
 
     role: str
-    pods: int
-    """Their class: equal numbers mean that no plugin tells them apart."""
+    sort: Hashable
+    """As of `sort_of`."""
     cycles: list[Cycle] = field(default_factory=list)
     """Those that wait, in the order of their ranks."""
     standing: list[PodRecord] = field(default_factory=list)
@@ -89,10 +90,10 @@ def gang_question(
 def _groups(members: Iterable[Cycle], runner_of: RunnerOf, standing: Iterable[PodRecord]) -> tuple[AlikeMembers, ...]:
     found: dict[Hashable, AlikeMembers] = {}
     for cycle in members:
-        role, pods = role_of(cycle.template), runner_of(cycle).alike(cycle)
-        key = role, pods
+        role, sort = role_of(cycle.template), sort_of(cycle, runner_of(cycle))
+        key = role, sort
         if key not in found:
-            found[key] = AlikeMembers(role, pods)
+            found[key] = AlikeMembers(role, sort)
         found[key].cycles.append(cycle)
     by_role: dict[str, AlikeMembers] = {}
     for group in found.values():
@@ -101,7 +102,7 @@ def _groups(members: Iterable[Cycle], runner_of: RunnerOf, standing: Iterable[Po
     for record in standing:
         role = role_of(record.pod.template)
         if role not in by_role:
-            by_role[role] = found[role, None] = AlikeMembers(role, 0)
+            by_role[role] = found[role, None] = AlikeMembers(role, None)
         by_role[role].standing.append(record)
     return tuple(found.values())
 
@@ -131,30 +132,30 @@ def _last(group: AlikeMembers, count: int, layers: tuple[Layer, ...]) -> AlikeMe
     standing = [each for each in group.standing if each.pod.uid in last]
     group.cycles = [each for each in group.cycles if each.pod.uid not in last]
     group.standing = [each for each in group.standing if each.pod.uid not in last]
-    return AlikeMembers(group.role, group.pods, cycles, standing, layers)
+    return AlikeMembers(group.role, group.sort, cycles, standing, layers)
+
+
+def sort_of(cycle: Cycle, runner: Runner) -> Hashable:
+    """Equal for members that take the same room: those of one class whose claims ask for the same devices."""
+    state, template = cycle.state, cycle.template
+    claims = (state.object(RESOURCE_CLAIM, f"{template.namespace}/{name}") for name in template.claims)
+    return runner.alike(cycle), tuple([(each.requests, each.constraints) for each in claims if each is not None])
 
 
 def _room(groups: Sequence[AlikeMembers], runner_of: RunnerOf, rows: Rows, limits: RoomLimits) -> tuple[Ints, Mask]:
     """How many members of each group each row can hold alone, and which rows they may use at all."""
     caps: Ints = np.zeros((len(groups), len(rows)), dtype=np.int64)
     eligible: Mask = np.zeros((len(groups), len(rows)), dtype=np.bool_)
-    known: dict[int, tuple[Ints, Mask]] = {}
-    places: dict[int, int] = {}
+    known: dict[Hashable, tuple[Ints, Mask]] = {}
     for number, group in enumerate(groups):
         if not group.cycles:
             continue
-        if group.pods not in known:
+        if group.sort not in known:
             cycle = group.cycles[0]
             runner = runner_of(cycle)
-            room = runner.room(cycle, rows)
-            if group.pods in limits.on_any:
-                room = np.minimum(room, limits.on_any[group.pods])
-            known[group.pods] = room, runner.node_mask(cycle, rows)
-        caps[number], eligible[number] = known[group.pods]
-        for (pods, row), most in limits.on_row.items():
-            if pods == group.pods:
-                places = places or {each: place for place, each in enumerate(rows.tolist())}
-                caps[number, places[row]] = min(int(caps[number, places[row]]), most)
+            room = limits.limited(group.sort, rows, runner.room(cycle, rows))
+            known[group.sort] = room, runner.node_mask(cycle, rows)
+        caps[number], eligible[number] = known[group.sort]
     return caps, eligible
 
 

@@ -24,6 +24,7 @@ from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.topology import LEVEL_KINDS, has_levels, known_levels
 from moorage.core.topologyasks import Objective
+from moorage.core.topologytree import TopologyTree
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
@@ -125,9 +126,27 @@ class TopologyPlacement(Plugin):
         if level is None:
             return (tree.rows,)
         standing = {record.row for record in lasting(state, needs.key)}
-        domains = [tree.rows[tree.domains[level] == number] for number in np.unique(tree.domains[level])]
+        domains = _row_sets(tree, level)
         theirs = [rows for rows in domains if standing & set(rows.tolist())]
         return theirs or domains
+
+    def gang_places(self, members: Sequence[Cycle], needs: GangNeeds) -> Mapping[str, Sequence[Rows]]:
+        """The domains of the narrowest level at which a role, or a slice of it, has to stay together."""
+        state = members[0].state
+        terms = terms_for(state, members, needs)
+        if terms is None or isinstance(terms, TopologyMistake):
+            return {}
+        tree, found = state.topologies.tree(state, terms.levels), dict[str, Sequence[Rows]]()
+        for role in {role_of(cycle.template) for cycle in members}:
+            levels = [each.required for each in terms.scopes if role in each.subgroups and each.required is not None]
+            levels += [layer.level for layer in terms.layers.get(role, ())]
+            found[role] = _row_sets(tree, max(levels)) if levels else (tree.rows,)
+        return found
+
+
+def _row_sets(tree: TopologyTree, level: int) -> list[Rows]:
+    """The rows of each domain of a level."""
+    return [tree.rows[tree.domains[level] == number] for number in np.unique(tree.domains[level])]
 
 
 def _packed(asked: GangQuestion, terms: TopologyTerms, needs: GangNeeds) -> Packing | None:
