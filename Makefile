@@ -15,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults nextday simlive fuzz replay-drill shadow-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults nextday simlive crossings fuzz replay-drill shadow-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -116,6 +116,9 @@ nextday: $(READY) controlplane ## Install the five examples and try what a secon
 
 simlive: $(READY) controlplane ## Random files through the real controllers and through simulate, compared, quarter of an hour; goes on where it ended (ARGS="--files 20")
 	@$(BIN)/python -m tests.simlive.run $(ARGS)
+
+crossings: $(READY) ## Play 10,000 random clusters where capabilities meet, and 2,000 with dying leaders, an hour; goes on where it ended (ARGS="--worlds 500 --crashes 100 --seed 2 --shrink 1")
+	@$(BIN)/python -m tests.crossings.run --worlds 10000 --crashes 2000 --jobs $(JOBS) $(ARGS)
 
 shadow-drill: $(READY) controlplane ## Compare a shadow with the real kube-scheduler on 500 nodes, pod by pod and in a burst, ten minutes (ARGS="--nodes 50 --pods 200 --burst 300")
 	@$(BIN)/python -m tests.shadow.drill $(ARGS)

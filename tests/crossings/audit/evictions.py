@@ -1,0 +1,146 @@
+"""Who may be evicted at all, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.crossings.audit.case import Case, Rule
+from tests.crossings.audit.orders import Order, Verb
+from tests.crossings.audit.quantities import ENDLESS, bound_milli
+from tests.crossings.audit.queues import held, queue_of
+from tests.crossings.audit.scene import (
+    Object,
+    condition,
+    is_leaving,
+    is_over,
+    name_of,
+    node_of,
+    priority,
+    spec,
+    uid_of,
+)
+from tests.crossings.audit.units import gang_of, is_made_again, units
+
+MOVED, RECLAIMED, PREEMPTED = "moved so that", "reclaimed for queue", "preempt"
+SCHEDULER_REASON = "PreemptionByScheduler"
+
+
+class BarePods(Rule):
+    """A pod that nobody makes again is deleted only by preemption and reclaim."""
+
+    def ordered(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            pod = self.case.scene.pods.get(order.uid)
+            if order.verb is not Verb.EVICT or pod is None or is_made_again(self.case.scene, pod) or is_leaving(pod):
+                continue
+            allowed = order.reason == SCHEDULER_REASON and MOVED not in order.message
+            if not allowed:
+                self.case.say("bare pod", f"{order.key} is deleted ({order.reason}: {order.message})")
+
+
+class Guarantee(Rule):
+    """A queue within its quota loses nothing to queues beside it."""
+
+    def ordered(self, orders: Sequence[Order]) -> None:
+        scene = self.case.scene
+        evictions = [each for each in orders if each.verb is Verb.EVICT and RECLAIMED in each.message]
+        holds = held(scene, scene.standing()) if evictions else {}
+        for order in evictions:
+            pod = scene.pods.get(order.uid)
+            name = "" if pod is None else queue_of(scene, pod)
+            queue = scene.of("Queue").get(("", name))
+            if queue is None or f"{RECLAIMED} {name}," in order.message:
+                continue
+            has: Counter[str] = holds.get(name, (Counter(), Counter()))[0]
+            shares = (spec(queue).get("resources") or {}).items()
+            quotas = {resource: bound_milli(share.get("quota", 0)) for resource, share in shares}
+            if quotas and all(has[resource] <= quota < ENDLESS for resource, quota in quotas.items()):
+                self.case.say("guarantee", f"{order.key} of queue {name}, which is within its quota: {order.message}")
+
+
+@dataclass
+class Eviction:
+    """One that has begun."""
+
+    order: Order
+    node: str
+    at_s: float
+    deeds: int
+    crashes: int
+    gang: str
+
+
+class InVain(Rule):
+    """Whoever others were evicted for runs afterwards."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self._ordered: dict[str, Order] = {}
+        self._open: list[Eviction] = []
+        self._ran: set[str] = set()
+        self._bound: list[tuple[str, int]] = []
+        """Node and priority of every pod that was bound since the last rest."""
+
+    def ordered(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            if order.verb is Verb.EVICT:
+                self._ordered[order.uid] = order
+
+    def changed(self, kind: str, old: Object | None, new: Object | None) -> None:
+        if kind != "Pod":
+            return
+        pod = new if new is not None else old
+        if pod is None:
+            return
+        if new is not None and node_of(new) and (old is None or not node_of(old)):
+            self._ran.add(uid_of(new))
+            self._bound.append((node_of(new), priority(new)))
+        order = self._ordered.get(uid_of(pod))
+        told = condition(pod, "DisruptionTarget").get("reason") == SCHEDULER_REASON
+        if order is not None and told and (new is None or is_leaving(new)):
+            del self._ordered[uid_of(pod)]
+            if not is_over(pod) and order.claimant:
+                gang = gang_of(self.case.scene, pod)
+                case = self.case
+                self._open.append(Eviction(order, node_of(pod), case.now_s, case.deeds, case.crashes, gang))
+
+    def rested(self) -> None:
+        for each in self._open:
+            self._judge(each)
+        self._partial_victims()
+        self._open.clear()
+        self._bound.clear()
+        self._ordered.clear()
+
+    def _judge(self, eviction: Eviction) -> None:
+        case, claimant = self.case, self.case.scene.pods.get(eviction.order.claimant)
+        if eviction.order.claimant in self._ran or claimant is None or is_leaving(claimant) or is_over(claimant):
+            return
+        if eviction.deeds != case.deeds:
+            case.excused["in vain, as something else happened"] += 1
+        elif eviction.crashes != case.crashes:
+            case.excused["in vain, as the leader died"] += 1
+        elif self._outdone(eviction, claimant):
+            case.excused["in vain, as a more important pod came first"] += 1
+        else:
+            about = f"{eviction.order.key} on {eviction.node} was evicted for {name_of(claimant)}, which does not run"
+            case.say("in vain", f"{about} ({eviction.order.message})")
+
+    def _outdone(self, eviction: Eviction, claimant: Object) -> bool:
+        """Whether a more important pod got the node, as kube-scheduler would have it, too."""
+        if queue_of(self.case.scene, claimant):
+            return False
+        return any(node == eviction.node and rank > priority(claimant) for node, rank in self._bound)
+
+    def _partial_victims(self) -> None:
+        """A gang goes whole, but for what it has above its minimum, unless its object says that members go singly."""
+        gangs = {each.gang for each in self._open if each.gang and each.deeds == self.case.deeds}
+        scene = self.case.scene
+        for unit in units(scene) if gangs else ():
+            pod = unit.members[0]
+            singly = spec(pod).get("schedulingGroup") is not None
+            if unit.name in gangs and unit.partial and not singly:
+                told = f"{unit.name}: {len(unit.standing)} of {unit.least} members are left, the others were evicted"
+                self.case.say("partial victim", told)
