@@ -83,15 +83,35 @@ def _with(world: World, name: str, value: Any) -> World:
     return replace(world, **changed)
 
 
-_KEPT = {"at", "do", "kind", "apiVersion", "name", "object", "metadata", "spec", "template", "containers", "status",
-         "allocatable", "profiles", "plugins", "uid"}  # fmt: skip
+_KEPT = {
+    *(
+        "at",
+        "do",
+        "kind",
+        "apiVersion",
+        "name",
+        "object",
+        "metadata",
+        "spec",
+        "template",
+        "containers",
+        "status",
+        "uid",
+    ),
+    *("allocatable", "profiles", "plugins", "schedulerName"),
+}
+"""Words without which a world means nothing."""
+_WHOLE = {"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "StorageClass", "PersistentVolume"}
+"""Kinds that are left as they are, or left out."""
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place in a value, the outer ones first."""
+    if isinstance(value, dict) and value.get("kind") in _WHOLE:
+        return
     places = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in list(places):
-        if key not in _KEPT and not (isinstance(key, int) and len(path) == 0):
+        if key not in _KEPT and not (isinstance(key, int) and path[-1:] in ((), ("profiles",), ("containers",))):
             yield (*path, key)
         yield from _paths(each, (*path, key))
 

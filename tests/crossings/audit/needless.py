@@ -52,19 +52,18 @@ class Needless(Rule):
         self.case.say("needless", f"{spared} need not go of {len(evictions)}: without that, {names} ({why})")
 
     def _claimants(self, evictions: Iterable[Order], orders: Iterable[Order]) -> list[Object] | None:
-        """The pods that get the room: those that are evicted for, and the members of their gangs with a promise."""
+        """The pods that get the room: those that are evicted for, and those that were promised room with them."""
         scene = self.case.scene
-        promised = {each.uid for each in orders if each.verb is Verb.STATUS and each.node}
+        promised = [each.uid for each in orders if each.verb is Verb.STATUS and each.node]
         found: dict[str, Object] = {}
-        for uid in dict.fromkeys(each.claimant for each in evictions):
+        for uid in dict.fromkeys([*(each.claimant for each in evictions), *promised]):
             pod = scene.pods.get(uid)
             if pod is None or node_of(pod):
                 return None
             found[uid] = pod
             gang = gang_of(scene, pod)
             for other in scene.waiting() if gang else ():
-                said = uid_of(other) in promised or status(other).get("nominatedNodeName")
-                if said and gang_of(scene, other) == gang:
+                if status(other).get("nominatedNodeName") and gang_of(scene, other) == gang:
                     found[uid_of(other)] = other
         return list(found.values())
 

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from tests.crossings.audit.case import Case, Rule
 from tests.crossings.audit.orders import Order, Verb
-from tests.crossings.audit.scene import Object, is_leaving, node_of, spec, status
+from tests.crossings.audit.scene import Object, is_leaving, name_of, node_of, spec, status
+from tests.crossings.audit.units import gang_of
 
 MOST_WRITES, MOST_ROUNDS = 3, 3
+MOST_FOR_TURNS = 4
+"""A gang's turn begins and ends by itself."""
 TRIED_AGAIN_S = 250.0
 """After this time all that wait are tried again, whether anything has happened or not; those writes do not count."""
 
@@ -42,8 +45,11 @@ class Quiet(Rule):
         self._rounds = self.rounds
 
     def rested(self) -> None:
+        scene = self.case.scene
+        gangs = {name_of(pod) for pod in scene.pods.values() if gang_of(scene, pod)}
         for key, count in self._writes.items():
-            if count > MOST_WRITES and not self.case.terms.extended:  # an extender is asked again every minute
+            most = MOST_WRITES + (MOST_FOR_TURNS if key in gangs else 0)
+            if count > most and not self.case.terms.extended:  # an extender is asked again every minute
                 self.case.say("rest", f"{count} writes about {key} since the last change")
         if self.rounds - self._rounds > MOST_ROUNDS:
             self.case.say("rest", f"{self.rounds - self._rounds} searches for room since the last change")
