@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
+from moorage.core.disruption.away import MOVED, Away, let_go
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuetree import QueueNode
 from moorage.core.state import ClusterState, PodRecord
 from moorage.engine.exchanging import exchange
 from moorage.engine.kinds import looks_of
 from moorage.engine.roomparts import Claimant, Order
+from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
 
@@ -17,10 +19,9 @@ from moorage.engine.units import Unit
 class RoundDepartures:
     """What a round has taken from nodes so far, in its what-if."""
 
-    def __init__(self, state: ClusterState, trial: Trial) -> None:
-        self._state = state
-        self._trial = trial
-        self._homes: dict[str, PodRecord] = {}
+    def __init__(self, state: ClusterState, trial: Trial, placing: RoomPlacing) -> None:
+        self._state, self._trial, self._placing = state, trial, placing
+        self.pods = Away(state)
         """Pods that were on nodes before the round."""
         self._blame: dict[str, tuple[Unit, str]] = {}
         """For whom they went last, and why."""
@@ -28,19 +29,18 @@ class RoundDepartures:
     def add(self, later: RoundDepartures, own: Container[str]) -> None:
         """Others left after these; `own` are pods that came to nodes in between."""
         self._blame |= later._blame
-        for uid, home in later._homes.items():
-            if uid not in own:
-                self._homes.setdefault(uid, home)
+        self.pods.adopt(later.pods, own)
 
     def note(self, record: PodRecord, unit: Unit, why: str, *, stood: bool) -> bool:
         """A pod leaves its node for a unit; whether it is the first time that one does that `stood` there before."""
         uid = record.pod.uid
         self._blame[uid] = unit, why
         if not stood:
+            let_go(self._state, uid)
             return False
         self.expect(record.pod, value=True)
-        is_first = uid not in self._homes
-        self._homes.setdefault(uid, record)
+        is_first = uid not in self.pods
+        self.pods.take((record,), MOVED)
         return is_first
 
     def expect(self, pod: Pod, *, value: bool) -> None:
@@ -55,19 +55,20 @@ class RoundDepartures:
         record = self._state.record(uid)
         return "" if record is None else record.node
 
-    def away(self) -> list[PodRecord]:
+    def nowhere(self) -> list[PodRecord]:
         """Pods without a node, as they were before."""
-        return [home for uid, home in self._homes.items() if not self.node_of(uid)]
+        return [home for home in self.pods.records if not self.node_of(home.pod.uid)]
 
     def leaving(self) -> dict[str, tuple[Unit, str]]:
         """Pods that have to leave their nodes, for whom and why."""
-        return {uid: self._blame[uid] for uid, home in self._homes.items() if self.node_of(uid) != home.node}
+        uids = (home.pod.uid for home in self.pods.records)
+        return {uid: self._blame[uid] for uid in uids if not self.pods.stays(uid)}
 
     def go_home(self) -> None:
         """Pods stay that can after all: of a job all that had to leave, or none."""
         jobs: dict[object, list[PodRecord]] = {}
         for uid in self.leaving():
-            home = self._homes[uid]
+            home = self.pods.home(uid)
             jobs.setdefault(home.pod.template.gang or uid, []).append(home)
         for homes in jobs.values():
             self._stay(homes)
@@ -91,7 +92,7 @@ class RoundDepartures:
                 order.why.append(why if order.leaf is leaf else f"makes room for queue {order.leaf.name}")
                 if node := self.node_of(uid):
                     order.moves[uid] = node
-        exchange(orders.values(), self._looks, lambda uid: self._homes[uid].node)
+        exchange(orders.values(), self._looks, lambda uid: self.pods.home(uid).node)
         return list(orders.values())
 
     def _looks(self, uid: str) -> Hashable | None:
@@ -102,12 +103,8 @@ class RoundDepartures:
 
     def _stay(self, homes: Sequence[PodRecord]) -> None:
         """Put pods back where they were, if there is still room for all of them."""
-        state = self._state
-        with state.statement() as what_if:
+        with self._state.statement() as what_if:
             for home in homes:
-                row = state.row_of(home.node)
-                state.remove_pod(home.pod.uid)
                 self.expect(home.pod, value=False)
-                if row is None or self._trial.put(as_pending(home.pod), row) is None:
-                    return
-            what_if.commit()
+            if self._placing.go_home(homes, self.pods):
+                what_if.commit()

@@ -31,11 +31,12 @@ class Order(NamedTuple):
 class ClaimPlan(NamedTuple):
     """A solution."""
 
-    nodes: dict[str, str]
-    """Pod of the claimant -> its node."""
+    placed: dict[str, str]
+    """Pod -> its node, in the order in which they were placed: those of the claimant, and those that move."""
     lost: list[VictimUnit]
     """What finds no place again, in the order in which it was taken."""
-    moves: dict[str, str]
+    moves: frozenset[str]
+    """Those that move."""
 
 
 class Claimant(NamedTuple):

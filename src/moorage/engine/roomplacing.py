@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.core.arrays import Rows
+from moorage.core.disruption.away import Away, let_go
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
@@ -58,30 +59,47 @@ class RoomPlacing:
             return True
         return GangNeeds(gang, terms, len(pods), terms.min_resources).obstacle(self._state) is None
 
-    def place_again(self, records: Sequence[PodRecord], *, home_first: bool) -> dict[str, str] | None:
-        """The same for pods that were taken away; `home_first`: where they were before, if that is possible."""
+    def place_again(self, records: Sequence[PodRecord], away: Away, *, home_first: bool) -> dict[str, str] | None:
+        """The same for pods that are away; `home_first`: where they were before, if that is possible.
+
+        One that comes home has what it had; where another pod has that by now, it comes there like a new one.
+        """
         pods = [as_pending(record.pod) for record in records]
         if self._is_planned(pods):
-            homes = self._at_home(records, pods) if home_first else None
-            return homes or _nodes(self._trial.place_together(pods, NO_PRICES))
-        found: dict[str, str] = {}
+            if home_first and self.go_home(records, away):
+                return {record.pod.uid: record.node for record in records}
+            return self._seen(records, away, self._trial.place_together(pods, NO_PRICES))
+        places: list[PodRecord] = []
         for record, pod in zip(records, pods, strict=True):
-            row = self._state.row_of(record.node) if home_first else None
-            place = None if row is None else self._trial.put(pod, row)
-            place = place or self._trial.place(pod)
+            at_home = home_first and self.go_home((record,), away)
+            place = record if at_home else self._trial.place(pod)
             if place is None:
                 return None
-            found[pod.uid] = place.node
-        return found
+            places.append(place)
+        return self._seen(records, away, places)
 
-    def _at_home(self, records: Sequence[PodRecord], pods: Sequence[Pod]) -> dict[str, str] | None:
-        with self._state.statement() as what_if:
-            for record, pod in zip(records, pods, strict=True):
-                row = self._state.row_of(record.node)
-                if row is None or self._trial.put(pod, row) is None:
-                    return None
+    def go_home(self, records: Sequence[PodRecord], away: Away) -> bool:
+        """Put pods back where they were, with all that they had; whether there is still room for all of them."""
+        state = self._state
+        with state.statement() as what_if:
+            for record in records:
+                row = state.row_of(record.node)
+                let_go(state, record.pod.uid)
+                if row is None or not away.could_return(record) or not self._trial.fits(as_pending(record.pod), row):
+                    return False
+                away.put_back(record)
             what_if.commit()
-        return {record.pod.uid: record.node for record in records}
+        return True
+
+    def _seen(
+        self, records: Sequence[PodRecord], away: Away, places: Sequence[PodRecord] | None
+    ) -> dict[str, str] | None:
+        """Where pods are now; those that were placed at home have what they had there, if it is free."""
+        for record in records if places is not None else ():
+            now = self._state.record(record.pod.uid)
+            if now is not None and now.node == record.node and not away.stays(record.pod.uid):
+                self.go_home((record,), away)
+        return _nodes(places)
 
 
 def _nodes(records: Sequence[PodRecord] | None) -> dict[str, str] | None:

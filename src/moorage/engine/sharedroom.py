@@ -15,6 +15,8 @@ from itertools import islice
 from math import inf
 
 from moorage.core.arrays import Rows
+from moorage.core.disruption.away import GONE, MOVED, Away, let_go
+from moorage.core.disruption.claims import free_abandoned
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import shortage, within
 from moorage.core.queuereasons import running_since_s
@@ -115,7 +117,7 @@ class RoomRound:
         """Units that got room in the round before the one that is foreseen."""
         self._promised: set[str] = set()
         """Pods that were promised a node before."""
-        self._departures = RoundDepartures(context.state, self._trial)
+        self._departures = RoundDepartures(context.state, self._trial, self._placing)
         """Pods that had to leave their nodes."""
         self.ripe_s = inf
         """When the first pod has run for long enough that was spared because it has not."""
@@ -166,7 +168,11 @@ class RoomRound:
         """
         given, departures, hopeless, refusals = self._standing(), self._departures, self._hopeless, self._refusals
         before = {entry.pod.uid: departures.node_of(entry.pod.uid) for each in given for entry in each.entries}
-        self._served, self._departures, self._hopeless = [], RoundDepartures(self._state, self._trial), set()
+        self._served, self._departures, self._hopeless = (
+            [],
+            RoundDepartures(self._state, self._trial, self._placing),
+            set(),
+        )
         self._given, self._pool, self._refusals = given, None, Refusals()  # the next round knows of none
         self._foresees = True
         with self._state.statement() as what_if:
@@ -197,17 +203,19 @@ class RoomRound:
 
     def _look_ahead(self) -> None:
         """The state once everything that leaves is gone and nominated pods are where they are promised to be."""
-        state = self._state
+        state, leaving = self._state, list[PodRecord]()
         for record in state.records():
             if record.pod.deleted_s is not None:
-                state.remove_pod(record.pod.uid)
+                leaving.append(record)
             elif state.evictions.evicting(record.pod.uid):
                 self._budgets.goes(record.pod)
-                state.remove_pod(record.pod.uid)
+                leaving.append(record)
+        Away(state).take(leaving, GONE)
+        free_abandoned(state)
         for pod in list(state.nominations.pods()):
             row = state.row_of(state.nominations.node_of(pod.uid) or "")
             if row is not None and state.record(pod.uid) is None and self._sharing.governs(pod):
-                state.assume(pod, row)
+                self._trial.hold(pod, row)
                 self._promised.add(pod.uid)
 
     def _serve(self, units: Iterable[Unit], step: Callable[[Claimant], bool]) -> list[Unit]:
@@ -273,13 +281,13 @@ class RoomRound:
         Room that is made may go to another unit than the one that made it, and what would be taken back in the next
         round is not taken at all. A gang that lost pods gets these back before it gets others instead.
         """
-        away = self._departures.away()
+        away = self._departures.nowhere()
         if not away:
             return
         units = {each.unit.uid: each.unit for each in self._served}
         takers = {each.leaf for each in self._served if each.reclaims}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
-            self._state.remove_pod(uid)
+            let_go(self._state, uid)
         back = [Returning(*each) for each in jobs_of(self._state, self._sharing, away)]
         later: dict[object, list[Unit]] = {}
         losing = {each.gang for each in back} - {None}
@@ -292,7 +300,7 @@ class RoomRound:
         contest = self._contest([*back, *map(self._next, later.pop(None, ()))])
         while (job := contest.first()) is not None:
             if isinstance(job, Returning):
-                returned = self._return(job, nodes, home_first=True)
+                returned = self._return(job, nodes, self._departures.pods, home_first=True)
                 others = () if job.records else map(self._next, later.get(job.gang, ()))
                 contest.done(job, *([job] if returned and job.records else others))
             elif not job.entries or self._refused(job) or not self._promise(job):
@@ -524,20 +532,22 @@ class RoomRound:
     def _replace(self, pod: Pod, units: Sequence[VictimUnit]) -> list[VictimUnit] | None:
         """Place a pod instead of these, and of them what still fits; what does not, None if the pod has no place."""
         self._tries += 1
-        self._clear(record for unit in units for record in unit.records)
+        away = self._clear(record for unit in units for record in unit.records)
         if self._trial.place(pod) is None:
             return None
         nodes: dict[str, str] = {}
         for unit in reversed(units):
             back = Returning(unit.job, unit.records)
-            while back.records and self._return(back, nodes, home_first=True):
+            while back.records and self._return(back, nodes, away, home_first=True):
                 pass
         return self._lost(units, nodes)
 
-    def _clear(self, records: Iterable[PodRecord]) -> None:
+    def _clear(self, records: Iterable[PodRecord]) -> Away:
+        away = Away(self._state)
         for record in records:
             self._departures.expect(record.pod, value=True)
-            self._state.remove_pod(record.pod.uid)
+            away.take((record,), MOVED)
+        return away
 
     def _lost(self, units: Sequence[VictimUnit], nodes: Mapping[str, str]) -> list[VictimUnit]:
         """What found no place again."""
@@ -559,21 +569,20 @@ class RoomRound:
         state = self._state
         homes = {record.pod.uid: record for unit in victims for record in unit.records}
         with state.statement():
-            self._clear(homes.values())
-            nodes = self._place_all(part, victims)
+            away = self._clear(homes.values())
+            nodes = self._place_all(part, victims, away)
             if nodes is None:
                 return None
             lost = self._lost(victims, nodes)
+            stay = {uid for uid in homes if away.stays(uid)}
         if not check(part, lost, NOW):
             return None
-        own = {entry.pod.uid for entry in part.entries}
-        moves = {uid: node for uid, node in nodes.items() if uid not in own and homes[uid].node != node}
-        evicted = [home.pod for uid, home in homes.items() if uid not in nodes or uid in moves]
-        if self._budgets.refuse(evicted):
+        if self._budgets.refuse([home.pod for uid, home in homes.items() if uid not in stay]):
             return None
-        return ClaimPlan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
+        placed = {uid: node for uid, node in nodes.items() if uid not in stay}
+        return ClaimPlan(placed, lost, frozenset(homes.keys() & placed.keys()))
 
-    def _place_all(self, part: Claimant, victims: Sequence[VictimUnit]) -> dict[str, str] | None:
+    def _place_all(self, part: Claimant, victims: Sequence[VictimUnit], away: Away) -> dict[str, str] | None:
         """Pod -> node of the unit's pods and of victims that found a place; None if the unit does not fit."""
         nodes: dict[str, str] = {}
         out: dict[object, tuple[RunningJob, list[PodRecord]]] = {}
@@ -584,7 +593,7 @@ class RoomRound:
         placed = False
         while (best := contest.first()) is not None:
             if isinstance(best, Returning):
-                back = self._return(best, nodes, home_first=placed)
+                back = self._return(best, nodes, away, home_first=placed)
                 contest.done(best, *([best] if back and best.records else ()))
                 continue
             placed = True
@@ -598,13 +607,13 @@ class RoomRound:
     def _contest(self, jobs: Iterable[Claimant | Returning]) -> Contest[Claimant | Returning]:
         return Contest(jobs, self._ledger.tree.total, self._key, self._need)
 
-    def _return(self, job: Returning, nodes: dict[str, str], *, home_first: bool) -> bool:
+    def _return(self, job: Returning, nodes: dict[str, str], away: Away, *, home_first: bool) -> bool:
         """Place the next pods of a victim again, all or none."""
         records = job.next_records()
         with self._state.statement() as what_if:
             for record in records:
                 self._departures.expect(record.pod, value=False)
-            found = self._placing.place_again(records, home_first=home_first)
+            found = self._placing.place_again(records, away, home_first=home_first)
             if found is None:
                 return False
             what_if.commit()
@@ -627,21 +636,18 @@ class RoomRound:
         if plan is None:
             return False
         own = {entry.pod.uid for each in self._served for entry in each.entries}
-        for uid in [*(record.pod.uid for unit in plan.lost for record in unit.records), *plan.moves]:
-            record = self._state.record(uid)
-            if record is None:
-                continue
-            if self._departures.note(record, claimant.unit, why, stood=uid not in own):
+        leaving = [record.pod.uid for unit in plan.lost for record in unit.records]
+        touched = {entry.pod.uid: entry.pod for entry in claimant.entries}
+        leaving += (uid for uid in plan.placed if uid in plan.moves)
+        for record in filter(None, map(self._state.record, leaving)):
+            if self._departures.note(record, claimant.unit, why, stood=record.pod.uid not in own):
                 self._budgets.goes(record.pod)
-            self._state.remove_pod(uid)
-            if uid in plan.moves:
-                self._settle(as_pending(record.pod), plan.moves[uid])
-            if self._pool is not None:
-                self._pool.note(record.pod)
-        for entry in claimant.entries:
-            self._settle(entry.pod, plan.nodes[entry.pod.uid])
-            if self._pool is not None:
-                self._pool.note(entry.pod)
+            touched[record.pod.uid] = record.pod
+        for uid, node in plan.placed.items():
+            self._settle(as_pending(touched[uid]) if uid in plan.moves else touched[uid], node)
+        if self._pool is not None:
+            for pod in touched.values():
+                self._pool.note(pod)
         self._served.append(claimant)
         return True
 
@@ -649,4 +655,4 @@ class RoomRound:
         row = self._state.row_of(node)
         if row is not None:
             self._departures.expect(pod, value=False)
-            self._state.assume(pod, row)
+            self._trial.hold(pod, row)

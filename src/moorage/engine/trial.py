@@ -113,6 +113,19 @@ class Trial:
         """The same on one row."""
         return self.place(pod, lambda runner, cycle: row if runner.takes(cycle, row) else NOWHERE)
 
+    def fits(self, pod: Pod, row: int) -> bool:
+        """Whether a pod passes every filter of its profile on one row."""
+        runner = self._context.runner_of(pod)
+        return runner is not None and runner.takes(self.cycle(pod), row)
+
+    def hold(self, pod: Pod, row: int) -> PodRecord:
+        """Let a pod stand on a row that is settled, with what is reserved for it there, unless that is refused."""
+        runner = self._context.runner_of(pod)
+        found = None
+        if runner is not None and runner.late(self.cycle(pod)).reserve:
+            found = self.put(pod, row)
+        return found or self._state.assume(pod, row)
+
     def _reserve(self, binding: BindingCycle) -> Status | None:
         """Run Reserve for an assumed pod; if a plugin refuses, the pod is forgotten."""
         pod, faults = binding.entry.pod, self._context.faults

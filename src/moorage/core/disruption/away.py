@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from enum import Enum
 
 from moorage.core.claims import Allocation, ResourceClaim
@@ -129,10 +129,15 @@ class Away:
 
     # --- which ---
 
-    def home(self, uid: str) -> PodRecord | None:
+    def home(self, uid: str) -> PodRecord:
         """A pod that left, as it was where it was."""
-        home = self._homes.get(uid)
-        return None if home is None else home.record
+        return self._homes[uid].record
+
+    def adopt(self, later: Away, without: Container[str]) -> None:
+        """Others left later, `without` these; what left both times was at home before the first."""
+        for uid, home in later._homes.items():
+            if uid not in without:
+                self._homes.setdefault(uid, home)
 
     def row_of(self, uid: str) -> int:
         """The row where a pod was that left; NOWHERE if its node was not known."""
