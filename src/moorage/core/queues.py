@@ -124,6 +124,8 @@ def is_preemptible(labels: Mapping[str, str], priority: int, below: int = DEFAUL
 
 def task_order(labels: Mapping[str, str]) -> int:
     """The place of a pod among those of its job: higher ones start first and are evicted last; 0 without a number."""
-    text = labels.get(TASK_ORDER_LABEL, "")
+    text = labels.get(TASK_ORDER_LABEL)
+    if text is None:
+        return 0
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else 0

@@ -30,6 +30,9 @@ class AskedAmounts:
         self._state = context.state
         self._known: TemplateCache[Asked] = TemplateCache(_KEPT)
         self._layout = -1
+        self._counts: dict[Asked, int] = {}
+        """What `_held` has counted as the nodes are."""
+        self._moment: tuple[int, ...] = ()
 
     def of(self, pod: Pod) -> Asked | None:
         """What a node must have left for a pod, whatever else it must have; None if amounts say nothing."""
@@ -55,6 +58,16 @@ class AskedAmounts:
 
     def _held(self, asked: Asked) -> int:
         """How many pods that ask for this fit into what all nodes have left."""
+        moment = self._state.node_log.position, self._state.pod_log.position, self._layout
+        if moment != self._moment:
+            self._moment = moment
+            self._counts.clear()
+        held = self._counts.get(asked)
+        if held is None:
+            held = self._counts[asked] = self._count(asked)
+        return held
+
+    def _count(self, asked: Asked) -> int:
         resources, rows = self._state.resources, self._state.rows()
         held: Ints = np.full(len(rows), _MANY)
         for column, amount in asked:

@@ -288,6 +288,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "waits",
             "leaves",
             "asked",
+            "failures",
             "_in_vain",
             "_turns",
             "_waking",
@@ -297,6 +298,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
         [
             "_context",
             "_state",
+            "_calm",
+            "_calm_until_s",
             "_sharing",
             "_seen",
             "_again_s",

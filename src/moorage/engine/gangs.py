@@ -382,7 +382,7 @@ class Gangs:
             return False
         if sharing.waits_s(gang, now) and not self.turns.stands_in_line(gang, now):
             return False
-        sharing.wanting[gang.uid] = gang
+        sharing.wants(gang)
         why, cause = gang.rejected_by, gang.message
         self._queue.requeue(gang, now, rejected_by=why, error=False, pending=False, cause=cause)
         return True

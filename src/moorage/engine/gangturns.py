@@ -17,6 +17,7 @@ that room is soon gathered (`turnover`): then nobody is evicted for them unless 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +42,7 @@ _CALLED_S = 10.0
 """How long the next gang in line has to be tried; then it is the turn of the one after it."""
 _NEVER, _ALL = float("-inf"), float("inf")
 _COMPETING = (ACTIVE, BACKOFF, UNSCHEDULABLE)
+_Standing = tuple[int, float, int]
 Rank = tuple[int, float, int, float, float, str]
 
 
@@ -178,7 +180,8 @@ class GangTurns:
         self._in_line.pop(key, None)
         self._called = None
         others = (self._context.queue.gang(each) for each in self._in_line)
-        lined = {self._home(each) for each in others if each is not None}
+        unlike = {each.line or each.uid: each for each in others if each is not None}
+        lined = {self._home(each) for each in unlike.values()}
         self._served = {
             name: at_s for name, at_s in self._served.items() if name in lined or now - at_s < _SERVED_S
         } | {self._home(gang): now}
@@ -193,14 +196,19 @@ class GangTurns:
         kept_out = max((priority for priority in others if priority <= highest), default=None)
         return kept_out is not None and kept_out < self._priority(gang)
 
-    def _rank(self, gang: Unit) -> Rank:
+    def _rank(self, gang: Unit, known: dict[int, _Standing] | None = None) -> Rank:
         """Sort key: by priority; then the longest time without a turn first, of the namespace and of the gang.
 
-        Of gangs of queues the priority counts inside their queue only.
+        Of gangs of queues the priority counts inside their queue only. `known`, by line: the part in which gangs that
+        are alike do not differ.
         """
-        served_s, last_s = self._served.get(self._home(gang), _NEVER), self._last.get(gang.key, _NEVER)
-        priority = self._priority(gang)
-        return 0 if self._is_shared(gang) else -priority, served_s, -priority, last_s, gang.first_s, gang.uid
+        standing = known.get(gang.line) if known is not None and gang.line else None
+        if standing is None:
+            priority, served_s = self._priority(gang), self._served.get(self._home(gang), _NEVER)
+            standing = (0 if self._is_shared(gang) else -priority, served_s, -priority)
+            if known is not None:
+                known[gang.line] = standing
+        return *standing, self._last.get(gang.key, _NEVER), gang.first_s, gang.uid
 
     def _home(self, gang: Unit) -> str:
         """By what turns go round: the queue of a gang, else its namespace. No namespace has the form of the former."""
@@ -332,7 +340,7 @@ class GangTurns:
         there = {key: gang for key, gang in gangs.items() if gang is not None and gang.state in _COMPETING}
         self._in_line = dict.fromkeys(there)
         if there:
-            self._call(min(there.values(), key=self._rank), now)
+            self._call(min(there.values(), key=partial(self._rank, known={})), now)
 
     def _call(self, gang: Unit, now: float) -> None:
         self._called, self._called_until_s = gang.key, now + _CALLED_S

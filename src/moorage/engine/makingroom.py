@@ -34,6 +34,8 @@ _EXPECTED_S = 60.0
 """How long an evicted pod counts as asking for what it had: its controller usually replaces it sooner."""
 SUCCESSOR = "successor:"
 """How the uids of pods begin that are expected back, and for which places are kept."""
+_CALM_S = 0.1
+"""For how long nobody claims room if nothing happens: units lose their patience then."""
 _PATIENCE_S = 1.0
 """How long a round waits for binds that are in flight."""
 
@@ -73,6 +75,10 @@ class MakingRoom:
         """Pods on their way to nodes that the last round has left alone."""
         self._waits_s: float | None = None
         """Since when a round has waited for binds; None if none does."""
+        self._calm: tuple[object, ...] = ()
+        """When no unit claimed room; empty if one did."""
+        self._calm_until_s = -inf
+        """Until when that is not looked at again while this is the same."""
         self._look_s = -inf
         """When units that wait for others to end are looked at again even if nothing happens."""
         self._evicted_s: list[float] = []
@@ -92,7 +98,7 @@ class MakingRoom:
         knows = any(runner.plugins.first(SharesQueues) for runner in context.runners.values())
         self._sharing = context.sharing = Sharing(context, sort, self._turns) if knows else None
         context.queue.shared = self._sharing if self._state.queues.active else None
-        self._seen = ()
+        self._seen = self._calm = ()
         self._askings.clear()
         self._efforts.clear()
         self.usage.follow(UsageTerms() if self._sharing is None else self._sharing.usage_terms)
@@ -127,7 +133,7 @@ class MakingRoom:
     def tidy(self) -> None:
         """Count again what waits and is expected, after an image was read; the next round starts afresh in both."""
         self._share()
-        self._seen, self.unfinished, self._waits_s = (), False, None
+        self._seen, self._calm, self.unfinished, self._waits_s = (), (), False, None
         self._broken.clear()
         self._efforts.clear()
         self._askings.clear()
@@ -147,11 +153,16 @@ class MakingRoom:
         first = next(iter(self._sharing.wanting.values()), None)
         if first is not None and not self.unfinished and self._awaits_binds(first, turn.now):
             return False
+        if self._calm == self._claims() and turn.now < self._calm_until_s:
+            return False
         waiting = self._sharing.waiting()
         promised = self._state.nominations.count > 0  # who stands in line is promised nothing
         withdrawn = [pod for unit in waiting if not unit.line for pod in self._withdraw(unit)] if promised else []
         self._broken.keep(unit.uid for unit in waiting)
-        again = self._make(self._claiming(waiting, turn.now), turn)
+        claiming = self._claiming(waiting, turn.now)
+        calm = not (claiming or withdrawn or self._broken)
+        self._calm, self._calm_until_s = self._claims() if calm else (), min(turn.now + _CALM_S, self._look_s)
+        again = self._make(claiming, turn)
         for pod in withdrawn:
             if self._state.nominations.node_of(pod.uid) is None and (pod.nominated_node or pod.uid in self._written):
                 self._written.discard(pod.uid)
@@ -269,10 +280,17 @@ class MakingRoom:
         return any(self._context.bindings.get(uid) is None for uid in self._spared)
 
     def _world(self, units: Iterable[Unit]) -> tuple[object, ...]:
-        state = self._state
-        places = (state.pod_log.position, state.node_log.position, state.objects_version, state.nominations.position)
         pods = tuple((unit.uid, *(each.pod.template for each in unit.members.values())) for unit in units)
-        return *places, len(state.evictions.ordered), pods
+        return *self._places(), pods
+
+    def _places(self) -> tuple[object, ...]:
+        state = self._state
+        logs = (state.pod_log.position, state.node_log.position, state.objects_version, state.nominations.position)
+        return *logs, len(state.evictions.ordered)
+
+    def _claims(self) -> tuple[object, ...]:
+        """What has to change for a unit to claim room that claims none, but for the time."""
+        return *self._places(), 0 if self._sharing is None else self._sharing.failures
 
     def _promised(self, uids: Iterable[str]) -> bool:
         if not self._state.nominations.count:

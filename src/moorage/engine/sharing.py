@@ -63,6 +63,8 @@ class Sharing:
         self._waking = Waking(context, self.asked)
         self.wanting: dict[str, Unit] = {}
         """Units that found no node, and for which room has to be made."""
+        self.failures = 0
+        """How often units found none."""
         self._change: Change | None = None
         self._in_vain: dict[str, bool] = {}
         """Which gangs need not be tried after this change, as far as that was asked."""
@@ -231,7 +233,7 @@ class Sharing:
 
     def next_need(self, unit: Unit) -> Amounts:
         """What the next pods of a unit need more than they are promised."""
-        pods = (unit.pod,) if unit.gang is None else [entry.pod for entry in self.next_pods(unit)]
+        pods = (unit.pod,) if unit.gang is None else [entry.pod for entry in self._next(unit)]
         return self.need([pod for pod in pods if not self._ledger.counts(pod.uid)])
 
     def gang_key(self, key: GangKey, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
@@ -264,19 +266,26 @@ class Sharing:
         """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one; none if it
         lacks more than wait.
         """
-        entries = [entry for uid, entry in unit.members.items() if self._state.record(uid) is None]
-        if unit.gang is None:
-            return entries
-        found, terms = self.next_members(unit.gang, entries), terms_of(self._state, unit.gang, (unit.pod,))
-        least = 0 if terms is None or terms.min_count is None else terms.min_count
-        return [] if len(found) + len(lasting(self._state, unit.gang)) < least else found
+        return sorted(self._next(unit), key=_in_job)
 
     def next_members(self, key: GangKey, entries: Sequence[QueuedPod]) -> list[QueuedPod]:
         """The same of these waiting members of a gang."""
+        return sorted(self._first(key, entries), key=_in_job)
+
+    def _next(self, unit: Unit) -> Sequence[QueuedPod]:
+        """The pods of a unit that are placed next, in any order: that is looked at far more often."""
+        entries = [entry for uid, entry in unit.members.items() if self._state.record(uid) is None]
+        if unit.gang is None:
+            return entries
+        found, terms = self._first(unit.gang, entries), terms_of(self._state, unit.gang, (unit.pod,))
+        least = 0 if terms is None or terms.min_count is None else terms.min_count
+        return () if len(found) + len(lasting(self._state, unit.gang)) < least else found
+
+    def _first(self, key: GangKey, entries: Sequence[QueuedPod]) -> Sequence[QueuedPod]:
         terms = terms_of(self._state, key, [entry.pod for entry in entries])
         least = len(entries) if terms is None or terms.min_count is None else terms.min_count
         count = max(1, least - len(lasting(self._state, key)))
-        return sorted(entries, key=lambda entry: pod_order(entry.pod))[:count]
+        return entries if count >= len(entries) else sorted(entries, key=_in_job)[:count]
 
     def need(self, pods: Iterable[Pod]) -> Amounts:
         """What pods request together."""
@@ -295,7 +304,7 @@ class Sharing:
         wait_s = self.terms(unit.pod).wait_for_ends_seconds
         if not wait_s or unit.had_turn:
             return 0.0
-        entries = self.next_pods(unit)
+        entries = self._next(unit)
         if self._context.turnover.expected_s((entry.pod for entry in entries), now) > wait_s:
             return 0.0
         since_s = min((each.misfit_s for each in entries if each.misfit_s is not None), default=now)
@@ -319,13 +328,18 @@ class Sharing:
 
     def _is_in_vain(self, unit: Unit, gang: GangKey, now: float) -> bool:
         """Whether a gang that waits for its turn would fail as before."""
-        pods = [entry.pod for entry in self.next_pods(unit)] if self._turns().is_in_line(gang) else []
+        pods = [entry.pod for entry in self._next(unit)] if self._turns().is_in_line(gang) else []
         return bool(pods) and self.fails_again(unit, pods, len(pods), now)
+
+    def wants(self, unit: Unit) -> None:
+        """Room has to be made for a unit."""
+        self.wanting[unit.uid] = unit
+        self.failures += 1
 
     def wants_room(self, unit: Unit, failure: Failure) -> Failure:
         """A unit found no node; returns the failure, which changes of queues can help against, too."""
         if failure.code is not Code.ERROR:
-            self.wanting[unit.uid] = unit
+            self.wants(unit)
         plugin = self._plugin(unit.pod.template.scheduler_name)
         return failure if plugin is None else replace(failure, rejected_by=failure.rejected_by | {plugin.name})
 
@@ -352,8 +366,8 @@ class Sharing:
             return False  # one that has just come knows nothing yet
         if any(entry.told_kind and now >= entry.told_s + AGAIN_S for entry in gang.members.values()):
             return False
-        leaf, plugins = self.member(gang.pod).leaf, self._context.responsible(gang.pod).plugins.filter
-        lacked = any(isinstance(each, SlackFilter) and each.name in gang.rejected_by for each in plugins)
+        leaf, plugins = self.member(gang.pod).leaf, self._context.responsible(gang.pod).plugins
+        lacked = any(each.name in gang.rejected_by for each in plugins.having(SlackFilter))
         if not gang.line or leaf is None or not lacked or self.asked.suffices(pods, least):
             return False
         beyond = beyond_share(self._ledger.tree, leaf, self.need(pods))
@@ -368,6 +382,10 @@ class Sharing:
             if not queue.holds(unit) or unit.state not in _TRIED:
                 del self.wanting[unit.uid]
         return list(self.wanting.values())
+
+
+def _in_job(entry: QueuedPod) -> tuple[int, str]:
+    return pod_order(entry.pod)
 
 
 def pod_order(pod: Pod) -> tuple[int, str]:

@@ -177,7 +177,7 @@ class SoftFilter(DescribedPlugin, Protocol):
 
 
 @runtime_checkable
-class SlackFilter(Protocol):
+class SlackFilter(Named, Protocol):
     """Beside Filter with `Reads.AMOUNTS`: makes preemption and gangs faster."""
 
     def slack(self, cycle: Cycle, rows: Rows, /) -> Slack:
