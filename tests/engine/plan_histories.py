@@ -327,11 +327,12 @@ class History:
             self.whole[unit] = min(self.whole[unit], len(self.world.standing(unit)) if unit in self.world.units else 0)
 
     def _note_whole(self) -> None:
+        """Which gangs are complete now: a pod whose node is gone, and that is not deleted yet, does not count."""
         for name, unit in self.world.units.items():
-            standing = len(self.world.standing(name))
+            standing = self.world.standing(name)
             if not standing:
                 self.whole.pop(name, None)
-            elif unit.least is not None and standing >= unit.least:
+            elif unit.least is not None and sum(pod.node in self.world.nodes for pod in standing) >= unit.least:
                 self.whole[name] = unit.least
 
     # --- what must hold ---
