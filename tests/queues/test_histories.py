@@ -53,6 +53,11 @@ def test_what_a_limit_keeps_out_needs_no_room_where_others_leave() -> None:
     told(3781)
 
 
+def test_of_pods_that_are_alike_the_first_of_their_queue_is_placed() -> None:
+    """Also if it came back after others that are younger: they stand in line in the order of their queue."""
+    told(291)
+
+
 def test_a_running_pod_that_gets_another_label_frees_the_limit_of_its_queue() -> None:
     """Others of the queue that were kept out by it are tried before anybody has to go."""
     told(2310)

@@ -568,19 +568,36 @@ class SchedulingQueue:
         if not number:
             self._line_count = number = self._line_count + 1
             self._line_of[kind], self._kind_of[number], self._lines[number] = number, kind, {}
-        line = self._lines[number]
         unit.line = number
-        first = next(iter(line.values()), unit)
-        if unit.first_s < first.first_s:  # it has been elsewhere meanwhile
-            line.pop(unit.uid, None)
-            self._lines[number] = {unit.uid: unit, **line}
-            if first.state is UNSCHEDULABLE:
-                self._unfile(first)
-            return True
-        line.setdefault(unit.uid, unit)
-        if first is unit:
+        before = next(iter(self._lines[number].values()), unit)
+        if unit.uid not in self._lines[number]:
+            self._line_up(unit)
+        line = self._lines[number]
+        if next(iter(line.values())) is not unit:
+            return False
+        if before is unit:
             _tell(line, unit)
-        return first is unit
+        elif before.state is UNSCHEDULABLE:
+            self._unfile(before)
+        return True
+
+    def _line_up(self, unit: Unit) -> None:
+        """Let a unit into its line, where it would come out among those: nearly always as the last."""
+        line, key = self._lines[unit.line], self._key_in_line(unit)
+        ahead = len(line)
+        for other in reversed(line.values()):
+            if self._key_in_line(other) <= key:
+                break
+            ahead -= 1
+        items = list(line.items())[ahead:]
+        for uid, _ in items:
+            del line[uid]
+        line[unit.uid] = unit
+        line.update(items)
+
+    def _key_in_line(self, unit: Unit) -> tuple[Any, ...]:
+        shared = self.shared
+        return (unit.first_s,) if shared is None or not shared.governs(unit.pod) else shared.unit_key(unit)
 
     def leave_line(self, unit: Unit, now: float) -> None:
         """A unit does not stand in line any more; the next one is tried if it was the first."""

@@ -24,6 +24,9 @@ class SharedOrder(Protocol):
     def pop(self) -> tuple[Any, ...] | None:
         """Take that out: its key, its ticket, the unit, and what is of no concern here."""
 
+    def unit_key(self, unit: Unit) -> tuple[Any, ...]:
+        """The place of a unit among those of its queue."""
+
     def renew(self, pods: Iterable[Pod]) -> None:
         """Sort active units again; these are all pods that wait."""
 
