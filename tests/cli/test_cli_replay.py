@@ -117,7 +117,7 @@ def test_wrong_usage_is_one_line(arguments: list[str], message: str, capsys: pyt
 def test_a_replay_tells_why_a_pod_was_evicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By whom, for which queue, and under which rule; also of a pod that was on its node before."""
     engine = RecordedEngine(tmp_path / "journal", SPREADING)
-    gpu, quota = "nvidia.com/gpu", FrozenDict({"nvidia.com/gpu": ResourceShare(1)})
+    gpu, quota = "nvidia.com/gpu", FrozenDict({"nvidia.com/gpu": ResourceShare(1000)})
     queues = [ObjectSeen(QUEUE, name, Queue(name, name, resources=quota)) for name in "ab"]
 
     def pod(name: str, node: str | None = None) -> PodSeen:

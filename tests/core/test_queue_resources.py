@@ -20,7 +20,7 @@ def state() -> ClusterState:
     """Two queues, one of which names a resource, and a node with GPUs."""
     state = make_state([make_node("n", cpu="64", resources={GPU: "16"})])
     state.queues.terms_of = lambda _: QueueTerms("", 100)
-    for queue in (Queue("a"), Queue("b", resources=FrozenDict({NAMED: ResourceShare(2)}))):
+    for queue in (Queue("a"), Queue("b", resources=FrozenDict({NAMED: ResourceShare(2000)}))):
         state.put_object(QUEUE, queue.name, queue)
     return state
 
@@ -46,7 +46,7 @@ def test_names_that_pods_make_up_do_not_count(state: ClusterState) -> None:
     state.queues.wait(asking("hostile", **MADE_UP))
     good = asking("good", **{GPU: "8", NAMED: "1"})
     state.queues.wait(good)
-    assert counted(state, good) == {"cpu": 1000, GPU: 8, NAMED: 1}
+    assert counted(state, good) == {"cpu": 1000, GPU: 8000, NAMED: 1000}
     assert state.queues.settle(state).resources == ["cpu", "memory", NAMED, GPU]
 
 
@@ -57,14 +57,14 @@ def test_a_resource_counts_as_soon_as_a_node_offers_it_and_as_long_as_one_does(s
     assert counted(state, pod) == {"cpu": 1000}
     for _ in range(2):
         state.upsert_node(make_node("m", resources={"example.com/fpga": "4"}))
-        assert counted(state, pod) == {"cpu": 1000, "example.com/fpga": 2}
-        assert requested(state, "example.com/fpga") == 2
+        assert counted(state, pod) == {"cpu": 1000, "example.com/fpga": 2000}
+        assert requested(state, "example.com/fpga") == 2000
         state.remove_node("m")
         assert counted(state, pod) == {"cpu": 1000}
         assert requested(state, "example.com/fpga") == 0
     with state.statement():
         state.upsert_node(make_node("m", resources={"example.com/fpga": "4"}))
-        assert requested(state, "example.com/fpga") == 2
+        assert requested(state, "example.com/fpga") == 2000
     assert requested(state, "example.com/fpga") == 0
 
 
@@ -81,8 +81,8 @@ def test_places_of_resources_are_free_with_their_last_pod(state: ClusterState, f
     state.queues.unwait(greedy.uid)
     if not first:
         state.queues.wait(good)
-    assert counted(state, good) == {"cpu": 1000, GPU: 8}
-    assert requested(state, GPU) == 8
+    assert counted(state, good) == {"cpu": 1000, GPU: 8000}
+    assert requested(state, GPU) == 8000
 
 
 def test_what_counts_is_not_worked_out_again_for_nodes_that_change_nothing(state: ClusterState) -> None:

@@ -15,22 +15,22 @@ GPU = "nvidia.com/gpu"
 def make_tree(*names: str, total: int = 16, quota: int = 0) -> QueueTree:
     """Queues with equal weights that ask for everything."""
     tree = QueueTree()
-    tree.build({name: Queue(name, resources=FrozenDict({GPU: ResourceShare(quota)})) for name in names})
+    tree.build({name: Queue(name, resources=FrozenDict({GPU: ResourceShare(1000 * quota)})) for name in names})
     index = tree.resources.index(GPU)
-    tree.divides([total if each == index else 0 for each in range(len(tree.resources))])
+    tree.divides([1000 * total if each == index else 0 for each in range(len(tree.resources))])
     for name in names:
-        tree.request(Demand(tree.nodes[name], ((index, total),)), 1)
+        tree.request(Demand(tree.nodes[name], ((index, 1000 * total),)), 1)
     tree.settle()
     return tree
 
 
 def hold(tree: QueueTree, name: str, gpus: int) -> None:
-    tree.hold(Demand(tree.nodes[name], ((tree.resources.index(GPU), gpus),)), 1)
+    tree.hold(Demand(tree.nodes[name], ((tree.resources.index(GPU), 1000 * gpus),)), 1)
 
 
 def shares(tree: QueueTree) -> dict[str, int]:
     tree.settle()
-    return {name: node.share[tree.resources.index(GPU)] for name, node in tree.nodes.items()}
+    return {name: node.share[tree.resources.index(GPU)] // 1000 for name, node in tree.nodes.items()}
 
 
 def test_the_share_follows_from_what_was_used() -> None:

@@ -21,7 +21,7 @@ def test_the_queue_is_named() -> None:
     """By whom, on which node, and for which queue."""
     engine = Engine(default_rules().profiles, answers_to_all=True)
     node = NodeSeen(make_node("n1", resources={GPU: 2}))
-    quota = FrozenDict({GPU: ResourceShare(1)})
+    quota = FrozenDict({GPU: ResourceShare(1000)})
     queues = [ObjectSeen(QUEUE, name, Queue(name, f"uid-{name}", resources=quota)) for name in ("a", "b")]
     engine.handle([node, *queues, *(_pod(f"b-{number}", "b", "n1") for number in range(2))], 0.0)
     commands: list[Command] = list(engine.handle([_pod("a-0", "a")], 1.0)[0])
@@ -41,7 +41,7 @@ def test_the_department_is_named() -> None:
     node = NodeSeen(make_node("n1", resources={GPU: 2}))
     tree = {"d": ("", 1), "b": ("d", 0), "a": ("", 1)}
     queues = [
-        ObjectSeen(QUEUE, name, Queue(name, name, parent, resources=FrozenDict({GPU: ResourceShare(quota, 0)})))
+        ObjectSeen(QUEUE, name, Queue(name, name, parent, resources=FrozenDict({GPU: ResourceShare(1000 * quota, 0)})))
         for name, (parent, quota) in tree.items()
     ]
     engine.handle([node, *queues, *(_pod(f"b-{number}", "b", "n1") for number in range(2))], 0.0)

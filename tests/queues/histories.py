@@ -13,6 +13,7 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
+from moorage.core.quantity import fineness
 from moorage.core.queues import QUEUE_LABEL, Queue, ResourceShare
 from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
@@ -25,7 +26,7 @@ from moorage.testing import make_pod
 from tests.queues.reference import ENDLESS, Reference, RefJob, RefQueue
 from tests.queues.reference_rounds import make_room
 from tests.queues.teams import GPU
-from tests.queues.worlds import CPU, MOST_RESTS, Job, World, make_job, random_queues, share
+from tests.queues.worlds import CPU, MOST_RESTS, Job, World, make_job, random_queues, share_of_any
 
 EVENTS = 14
 
@@ -174,7 +175,7 @@ class History:
     def _queue_changes(self) -> None:
         queue = self.world.queues[self.draw.choice(sorted(self.world.queues))]
         changed = dict(queue.resources)
-        changed[self.draw.choice(sorted(changed))] = share(self.draw, 5)
+        changed.update([share_of_any(self.draw, 5, sorted(changed))])
         self._change(replace(queue, resources=FrozenDict(changed), priority=self.draw.choice([100, 150])))
 
     def _queue_moves(self) -> None:
@@ -231,13 +232,13 @@ class History:
 def as_reference(queue: Queue) -> RefQueue:
     """A queue in the words of the reference."""
 
-    def bound(amount: int) -> int:
-        return ENDLESS if amount >= UNLIMITED else amount
+    def bound(amount: int, parts: int) -> int:
+        return ENDLESS if amount >= UNLIMITED else amount // parts
 
-    def numbers(each: ResourceShare) -> tuple[int, int, int]:
-        return bound(each.quota), each.weight, bound(each.limit)
+    def numbers(each: ResourceShare, parts: int) -> tuple[int, int, int]:
+        return bound(each.quota, parts), each.weight, bound(each.limit, parts)
 
-    shares = {resource: numbers(each) for resource, each in queue.resources.items()}
+    shares = {resource: numbers(each, fineness(resource)) for resource, each in queue.resources.items()}
     return RefQueue(queue.name, queue.parent, queue.priority, queue.created_s, shares)
 
 

@@ -11,6 +11,8 @@ from moorage.core.queues import QUEUE, QUEUE_LABEL, Queue
 from moorage.core.state import ClusterState
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
+PARTS = {"cpu": 1, "memory": 1, "nvidia.com/gpu": 1000}
+"""Into how many parts queues divide a unit of what pods request."""
 Counts = dict[str, Counter[str]]
 
 
@@ -21,18 +23,22 @@ def recount(state: ClusterState, waiting: Sequence[Pod]) -> tuple[Counts, dict[s
     requested: Counts = {name: Counter() for name in queues}
     for record in state.records():
         for name in _path(queues, record.pod):
-            allocated[name].update(dict(record.pod.requests.amounts))
-            requested[name].update(dict(record.pod.requests.amounts))
+            allocated[name].update(_counted(record.pod))
+            requested[name].update(_counted(record.pod))
     for pod in waiting:
         for name in _path(queues, pod) if state.record(pod.uid) is None else ():
-            requested[name].update(dict(pod.requests.amounts))
+            requested[name].update(_counted(pod))
             if state.nominations.node_of(pod.uid) is not None:
-                allocated[name].update(dict(pod.requests.amounts))
+                allocated[name].update(_counted(pod))
     shares: dict[str, dict[str, int]] = {name: {} for name in queues}
     for resource in RESOURCES:
         offered = sum(state.node(int(row)).allocatable.get(resource, 0) for row in state.rows())
-        _share_out(queues, requested, shares, "", resource, offered)
+        _share_out(queues, requested, shares, "", resource, offered * PARTS[resource])
     return allocated, shares
+
+
+def _counted(pod: Pod) -> dict[str, int]:
+    return {name: amount * PARTS[name] for name, amount in pod.requests.amounts}
 
 
 def _path(queues: dict[str, Queue], pod: Pod) -> list[str]:
@@ -56,6 +62,6 @@ def _share_out(
         terms = queue.share_of(resource)
         wanted = min(terms.limit, requested[queue.name][resource])
         claims.append(Claim(queue.name, wanted, terms.quota, terms.weight, queue.priority, queue.created_s))
-    for name, share in divide(amount, claims).items():
+    for name, share in divide(amount, claims, unit=PARTS[resource]).items():
         shares[name][resource] = share
         _share_out(queues, requested, shares, name, resource, share)

@@ -13,6 +13,8 @@ from typing import Any
 
 CPU, MEMORY, GPU = "cpu", "memory", "nvidia.com/gpu"
 RESOURCES = (CPU, MEMORY, GPU)
+PARTS = {CPU: 1, MEMORY: 1, GPU: 1000}
+"""Into how many parts the scheduler divides a unit; it matters where a queue may have nothing of something."""
 ENDLESS = 10**30
 LATER = 10**12
 Need = dict[str, int]
@@ -181,7 +183,10 @@ class Reference:
         whole = {r: self.total(r) if may[r] >= ENDLESS else may[r] for r in RESOURCES}
 
         def part(amounts: Need) -> Fraction:
-            return max(Fraction(amounts[r], whole[r]) if whole[r] else Fraction(1000 * amounts[r]) for r in RESOURCES)
+            return max(
+                Fraction(amounts[r], whole[r]) if whole[r] else Fraction(1000 * amounts[r] * PARTS[r])
+                for r in RESOURCES
+            )
 
         return (
             all(has[r] > self.share(queue, r) for r in RESOURCES),

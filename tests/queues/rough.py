@@ -27,7 +27,7 @@ from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.plugins.fair_share import FairShareArgs
-from tests.queues.worlds import World, random_job, random_queues, share
+from tests.queues.worlds import World, random_job, random_queues, share_of_any
 
 STEPS = 16
 _PAUSES_S = (*[0.001] * 8, 0.2, 1.5, 1.5, 12.0, 70.0)
@@ -195,7 +195,7 @@ class RoughHistory:
         queue = self._any_queue()
         if queue is not None:
             changed = dict(queue.resources)
-            changed[self.draw.choice(sorted(changed))] = share(self.draw, 5)
+            changed.update([share_of_any(self.draw, 5, sorted(changed))])
             priority = self.draw.choice([100, 150])
             self.world.change(replace(queue, resources=FrozenDict(changed), priority=priority))
 

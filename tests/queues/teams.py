@@ -13,6 +13,7 @@ from moorage.core.events import Event, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod, as_pending
+from moorage.core.quantity import THOUSANDTHS
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE, QUEUE_LABEL, Queue, ResourceShare
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
@@ -29,7 +30,8 @@ _MOST_TURNS = 400
 
 def make_queue(name: str, quota: int = 0, weight: int = 1, limit: int = UNLIMITED, **fields: object) -> Queue:
     """A queue that shares GPUs."""
-    shares = FrozenDict({GPU: ResourceShare(quota, weight * 1000, limit)})
+    most = limit if limit >= UNLIMITED else limit * THOUSANDTHS
+    shares = FrozenDict({GPU: ResourceShare(quota * THOUSANDTHS, weight * 1000, most)})
     return Queue(name, resources=shares, **fields)  # type: ignore[arg-type]
 
 

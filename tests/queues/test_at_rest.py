@@ -60,7 +60,7 @@ def writes(teams: Teams) -> Counter[str]:
 def held(teams: Teams) -> int:
     """The GPUs that count as allocated of queue a."""
     tree = teams.engine.state.queues.settle(teams.engine.state)
-    return tree.nodes["a"].allocated[tree.resources.index(GPU)]
+    return tree.nodes["a"].allocated[tree.resources.index(GPU)] // 1000
 
 
 @pytest.mark.parametrize("ask", ASKS)

@@ -80,7 +80,7 @@ def test_a_pod_that_changes_at_once_with_its_queue_counts_as_it_is() -> None:
         teams.engine.handle([ObjectSeen(QUEUE, "a", queue), PodSeen(team_pod("p", "a", gpus))], 1.0)
         _check(teams)
     tree = teams.engine.state.queues.tree
-    assert tree.nodes["a"].requested[tree.resources.index(GPU)] == 9
+    assert tree.nodes["a"].requested[tree.resources.index(GPU)] == 9000
 
 
 def test_a_nominated_pod_that_changes_its_queue_is_nominated_as_it_is() -> None:
@@ -116,7 +116,7 @@ def test_a_pod_whose_promise_is_of_an_older_version_holds_nothing_once_it_is_gon
     assert [each.node for each in binds] == ["n1"]
     engine.handle([BindDone(pod.uid, BindOutcome.BOUND, "n1", ""), PodSeen(replace(pod, node="n1"))], 41.0)
     gpu = engine.state.queues.tree.resources.index(GPU)
-    for amount, events in ((1, ()), (0, [PodGone(pod.uid)])):
+    for amount, events in ((1000, ()), (0, [PodGone(pod.uid)])):
         engine.handle(events, 42.0)
         leaf = engine.state.queues.settle(engine.state).nodes["a"]
         assert (leaf.allocated[gpu], leaf.requested[gpu]) == (amount, amount)

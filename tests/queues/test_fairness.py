@@ -65,7 +65,7 @@ def share_out(demands: dict[str, Demand], first: str, lies: dict[str, Demand] | 
     return Result(
         {team: sum(name.startswith(team) for name in world.placed()) for team in demands},
         {team: tree.nodes[team].share[0] // 1000 for team in demands},
-        {team: tree.nodes[team].share[gpu] for team in demands},
+        {team: tree.nodes[team].share[gpu] // 1000 for team in demands},
     )
 
 

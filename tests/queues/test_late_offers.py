@@ -25,4 +25,4 @@ def test_the_first_node_with_devices_comes_with_a_pod() -> None:
     node = NodeSeen(make_node("devices", cpu="64", memory="64Gi", resources={GPU: 8}))
     teams.play([node, PodSeen(pod("second", 2))])
     tree = teams.engine.state.queues.settle(teams.engine.state)
-    assert tree.nodes["team"].requested[tree.resources.index(GPU)] == 3
+    assert tree.nodes["team"].requested[tree.resources.index(GPU)] == 3000

@@ -27,13 +27,13 @@ def test_the_rule_is_named(first: Queue, other: Queue, held: tuple[int, int], wa
     """The first rule that tells two queues apart."""
     tree = QueueTree()
     tree.build({each.name: each for each in (first, other)})
-    tree.divides([0, 0, 8])
+    tree.divides([0, 0, 8000])
     for queue, amount in zip((first, other), held, strict=True):
         node = tree.nodes[queue.name]
-        tree.request(Demand(node, ((2, 9),)), 1)
-        tree.hold(Demand(node, ((2, amount),)), 1)
+        tree.request(Demand(node, ((2, 9000),)), 1)
+        tree.hold(Demand(node, ((2, 1000 * amount),)), 1)
     tree.settle()
-    places = [precedence(tree.nodes[each.name], ((2, 1),), tree.total) for each in (first, other)]
+    places = [precedence(tree.nodes[each.name], ((2, 1000),), tree.total) for each in (first, other)]
     assert places[0] < places[1]
     assert deciding_rule(*places) == want
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.invariants import check_invariants
 from moorage.core.pods import Pod
+from moorage.core.quantity import fineness
 from moorage.core.queuetree import QueueNode, QueueTree
 from moorage.engine.invariants import check_engine
 from tests.queues.worlds import Job, World, found_world, random_job, random_world
@@ -199,7 +201,8 @@ def path_of(tree: QueueTree, job: Job) -> tuple[QueueNode, ...]:
 
 
 def needs(tree: QueueTree, pods: Sequence[Pod]) -> list[int]:
-    return [sum(dict(pod.requests.amounts).get(name, 0) for pod in pods) for name in tree.resources]
+    amounts = [Counter(dict(pod.requests.amounts)) for pod in pods]
+    return [fineness(name) * sum(each[name] for each in amounts) for name in tree.resources]
 
 
 def fit(amounts: Sequence[int], need: Sequence[int], *bounds: Sequence[int]) -> bool:

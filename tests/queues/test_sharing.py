@@ -126,9 +126,9 @@ def test_a_running_pod_whose_label_changes_is_counted_anew(before: str, after: s
     running = next(iter(teams.engine.state.records())).pod
     teams.see(replace(running, template=team_pod("p", after, priority=1).template))
     tree = teams.engine.state.queues.settle(teams.engine.state)
-    counted = {name: node.allocated[tree.resources.index(GPU)] for name, node in tree.nodes.items()}
+    counted = {name: node.allocated[tree.resources.index(GPU)] / 1000 for name, node in tree.nodes.items()}
     assert counted == {"a": int(after == "a"), "b": int(after == "b")}
-    assert tree.total[tree.resources.index(GPU)] == 4 - (after not in tree.nodes)
+    assert tree.total[tree.resources.index(GPU)] == 1000 * (4 - (after not in tree.nodes))
     check_invariants(teams.engine.state)
 
 

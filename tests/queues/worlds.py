@@ -14,6 +14,7 @@ from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import COSCHEDULING_GROUPS, PodGroup
 from moorage.core.pods import Pod, PodTemplate, as_pending
+from moorage.core.quantity import THOUSANDTHS, fineness
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE_LABEL, Queue, ResourceShare
 from moorage.engine.stalegangs import STALE
 from moorage.framework.profiles import Profile
@@ -199,7 +200,7 @@ def random_queues(draw: random.Random) -> tuple[list[Queue], list[str]]:
     queues: list[Queue] = []
 
     def queue(name: str, parent: str, most: int) -> None:
-        shares = {GPU: share(draw, most)}
+        shares = {GPU: share(draw, most, THOUSANDTHS)}
         if cores and draw.random() < 0.7:
             shares[CPU] = share(draw, most, 1000)
         queues.append(
@@ -227,6 +228,13 @@ def share(draw: random.Random, most: int, unit: int = 1) -> ResourceShare:
     quota = draw.choice([UNLIMITED, *(unit * n for n in range(most))])
     limit = draw.choice([UNLIMITED] * 5 + [unit * draw.randint(1, most + 2)])
     return ResourceShare(quota, draw.choice([0, 1000, 1000, 2000, 3000]), limit)
+
+
+def share_of_any(draw: random.Random, most: int, resources: list[str]) -> tuple[str, ResourceShare]:
+    """One of the resources, and what a queue has of it."""
+    drawn, resource = share(draw, most), draw.choice(resources)
+    quota, limit = (each if each >= UNLIMITED else each * fineness(resource) for each in (drawn.quota, drawn.limit))
+    return resource, ResourceShare(quota, drawn.weight, limit)
 
 
 def random_job(draw: random.Random, name: str, leaves: list[str], created_s: float) -> Job:

@@ -14,7 +14,7 @@ from tests.views.test_series import GPU, T, charts, world_of
 
 
 def queue(name: str, *resources: str) -> Told:
-    shares = FrozenDict({each: ResourceShare(1) for each in resources or (GPU,)})
+    shares = FrozenDict({each: ResourceShare(1000) for each in resources or (GPU,)})
     return ObjectSeen(QUEUE, name, Queue(name, f"uid-{name}", resources=shares))
 
 

@@ -20,7 +20,7 @@ NOW_S = 1_000.0
 
 
 def queue(name: str, parent: str = "", quota: int = 0) -> Event:
-    value = Queue(name, f"uid-{name}", parent, resources=FrozenDict({GPU: ResourceShare(quota)}), generation=3)
+    value = Queue(name, f"uid-{name}", parent, resources=FrozenDict({GPU: ResourceShare(1000 * quota)}), generation=3)
     return ObjectSeen(QUEUE, name, value)
 
 

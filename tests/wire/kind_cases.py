@@ -407,7 +407,7 @@ OTHERS = [
                 {
                     "cpu": ResourceShare(UNLIMITED, 1000, 64_000),
                     "memory": ResourceShare(0, 0),
-                    "nvidia.com/gpu": ResourceShare(4, 2500, 8),
+                    "nvidia.com/gpu": ResourceShare(4000, 2500, 8000),
                 }
             ),
             namespaces=WEB,
@@ -436,7 +436,7 @@ OTHERS = [
                 {
                     "cpu": ResourceShare(UNLIMITED),
                     "memory": ResourceShare(UNLIMITED, 3000, 4_000_000),
-                    "nvidia.com/gpu": ResourceShare(1),
+                    "nvidia.com/gpu": ResourceShare(1500),
                 }
             ),
             reclaim_min_runtime_s=60.0,

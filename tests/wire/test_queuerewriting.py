@@ -47,7 +47,7 @@ def rewritten(body: Plain, edits: Edits, *, by_id: bool = False) -> Changed | No
         pytest.param(
             QUEUE,
             {"resources": {"cpu": {"quota": "1"}, GPU: {"limit": "1"}}},
-            [("quota", "cpu", 2000), ("limit", GPU, 4), ("weight", GPU, 3000)],
+            [("quota", "cpu", 2000), ("limit", GPU, 4000), ("weight", GPU, 3000)],
             {"resources": {"cpu": {"quota": "2"}, GPU: {"limit": "4", "weight": 3}}},
             id="several-bounds-of-one-queue",
         ),
@@ -61,8 +61,8 @@ def rewritten(body: Plain, edits: Edits, *, by_id: bool = False) -> Changed | No
         pytest.param(
             KAI_QUEUE,
             {"resources": {"memory": {"quota": 1000}, "gpu": {"quota": 1}}},
-            [("quota", "memory", 2_500_000_000), ("limit", "memory", 1 << 30), ("quota", GPU, 2)],
-            {"resources": {"memory": {"quota": 2500, "limit": 1073.741824}, "gpu": {"quota": 2}}},
+            [("quota", "memory", 2_500_000_000), ("limit", "memory", 1 << 30), ("quota", GPU, 2500)],
+            {"resources": {"memory": {"quota": 2500, "limit": 1073.741824}, "gpu": {"quota": 2.5}}},
             id="kai-memory-in-megabytes-and-devices",
         ),
         pytest.param(

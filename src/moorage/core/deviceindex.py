@@ -6,7 +6,7 @@ else what a pod on its way has reserved for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
@@ -51,6 +51,8 @@ class DeviceIndex:
         """How many shares of a device are in use."""
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         """What these shares consume, in nanos."""
+        self.restated: Callable[[str], None] = _untold
+        """Told the key of each claim that came, changed or went, or that is going to hold something else."""
         self.writes = UnansweredWrites()
         self.freed = ""
         """Key of the claim that was noted last, if that shows that writes to it have come to nothing; else empty."""
@@ -144,6 +146,7 @@ class DeviceIndex:
         if (before and before.devices) != (after and after.devices):
             self._count(before, -1)
             self._count(after, 1)
+        self.restated(key)
 
     def _count(self, allocation: Allocation | None, by: int) -> None:
         for each in allocation.devices if allocation is not None else ():
@@ -278,6 +281,10 @@ def _backing(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
         if explicit is None or found.setdefault(explicit, each) is each:
             found[implicit] = each
     return found
+
+
+def _untold(_: str) -> None:
+    """Nobody wants to know."""
 
 
 def _add(counts: dict[Any, int], key: Any, by: int) -> None:

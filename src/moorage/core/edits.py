@@ -281,7 +281,7 @@ class RaiseBound:
     resource: str
     before: int
     amount: int
-    """Of a weight in thousandths, as `before` is."""
+    """Of a weight in thousandths, else a fine amount, as `before` is."""
     kind: str = QUEUE
     """Of the queue: one of `QUEUE_KINDS`."""
 

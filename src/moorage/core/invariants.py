@@ -6,15 +6,20 @@ Tests run it at the teardown of every state test, and a scheduler that checks it
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
+from moorage.core.amounts import claim_keys, summed
 from moorage.core.claimshares import published_devices
 from moorage.core.columns import FIRST_COLUMNS, PODS_COLUMN, most_of
+from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
 from moorage.core.ownercounts import strategy_group
 from moorage.core.podterms import HeldTerm, held_terms
+from moorage.core.queueledger import ASKS, HOLDS, LedgerEntry
 from moorage.core.sharedevices import DeviceColumns, model_of
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
@@ -43,6 +48,7 @@ def check_invariants(state: ClusterState) -> None:
     _check_pod_terms(state)
     _check_owners(state)
     _check_shared_devices(state)
+    _check_queues(state)
 
 
 def _check_nodes(state: ClusterState) -> None:
@@ -160,6 +166,47 @@ def _check_shared_devices(state: ClusterState) -> None:
     check(np.array_equal(want.memory, found.memory[:slots]), "memory left on devices differs from a recount")
     check(np.array_equal(want.room, found.room[:slots]), "room on devices differs from a recount")
     check(np.array_equal(want.offers, found.offers), "the number of devices differs from a recount")
+
+
+def _check_queues(state: ClusterState) -> None:
+    """What queues have and ask for is what their pods count for, and of the users of a claim one counts for it."""
+    if not state.queues.active:
+        return
+    tree = state.queues.settle(state)
+    entries = [state.queues.about(pod) for pod, _, _ in state.queues.entries()]
+    firsts = _first_users(state, entries)
+    has: dict[str, Counter[int]] = {name: Counter() for name in tree.nodes}
+    asks: dict[str, Counter[int]] = {name: Counter() for name in tree.nodes}
+    for entry in entries:
+        pod, demand = entry.pod, entry.demand
+        claims = (key for key in claim_keys(pod.template) if firsts.get(key) is entry)
+        named = dict(summed((state.amounts.own(pod), *map(state.amounts.claim, claims))))
+        found = {tree.resources[index]: amount for index, amount in demand.amounts}
+        want = {name: amount for name, amount in named.items() if name in found or tree.names(name)}
+        check(found == want, f"{pod.key} counts for {found}, want {want}")
+        for node in () if demand.leaf is None else demand.leaf.path:
+            has[node.name].update(dict(demand.amounts) if entry.counted & HOLDS else {})
+            asks[node.name].update(dict(demand.amounts) if entry.counted & ASKS else {})
+    for name, node in tree.nodes.items():
+        for told, amounts, sums in (("has", node.allocated, has), ("asks for", node.requested, asks)):
+            recounted = [sums[name][index] for index in range(len(tree.resources))]
+            check(amounts == recounted, f"queue {name} {told} {amounts}, want {recounted}")
+
+
+def _first_users(state: ClusterState, entries: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
+    """The pod that each claim counts for."""
+    users: dict[str, list[LedgerEntry]] = {}
+    for entry in entries:
+        for key in claim_keys(entry.pod.template) if entry.counted else ():
+            users.setdefault(key, []).append(entry)
+
+    def place(key: str, entry: LedgerEntry) -> tuple[bool, int, float, str]:
+        claim = state.object(RESOURCE_CLAIM, key)
+        uids = [] if claim is None else [each.uid for each in claim.reserved_for]
+        pod = entry.pod
+        return not entry.holds, (*uids, pod.uid).index(pod.uid), pod.created_s, pod.uid
+
+    return {key: min(found, key=partial(place, key)) for key, found in users.items()}
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:

@@ -5,7 +5,8 @@ suffix (n u m k M G T P E), a binary suffix (Ki Mi Gi Ti Pi Ei) or a decimal exp
 
 A parsed quantity is an integer number of nanos; what is finer rounds away from zero, so that a request for a little
 gets a little. Amounts, the numbers that placement counts with, are 64-bit: cpu in milli, everything else in whole
-units, both rounded away from zero and capped where they would not fit.
+units, both rounded away from zero and capped where they would not fit. Fine amounts, which queues count with, are
+thousandths of devices, as pods may have a fraction of one; of everything else they are amounts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import re
 from functools import lru_cache
 
+from moorage.core.resourcenames import may_be_devices
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 
 MAX_LENGTH = 64
@@ -24,6 +26,7 @@ MAX_EXPONENT = 99
 INT64_MAX = 2**63 - 1
 
 NANO = 10**9
+THOUSANDTHS = 1000
 _NANOS_PER_MILLI = 10**6
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _QUANTITY = re.compile(rf"({_NUMBER})(?:([eE])([+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
@@ -109,6 +112,16 @@ def amount(resource_name: str, text: str) -> int:
     return to_milli(nanos) if resource_name == CPU else to_units(nanos)
 
 
+def fineness(resource_name: str) -> int:
+    """How many parts of one unit of an amount fine amounts count: thousandths of what may be devices."""
+    return THOUSANDTHS if may_be_devices(resource_name) else 1
+
+
+def fine_amount(resource_name: str, text: str) -> int:
+    """A quantity of a resource as a fine amount."""
+    return to_milli(parse_quantity(text)) if may_be_devices(resource_name) else amount(resource_name, text)
+
+
 def quantity_text(value: object) -> str:
     """The text of a quantity as JSON and YAML may hold it: a string, a plain number (`cpu: 0.5`), or null for zero."""
     if value is None:
@@ -133,6 +146,12 @@ def format_amount(resource_name: str, amount: int) -> str:
     if resource_name in _BINARY_RESOURCES or resource_name.startswith(_HUGE_PAGES):
         return _binary(amount)
     return _decimal(amount)
+
+
+def format_fine(resource_name: str, amount: int) -> str:
+    """A fine amount as Kubernetes prints the amount, with up to three decimals: `0.5` of devices."""
+    units, parts = divmod(amount, fineness(resource_name))
+    return f"{units}.{parts:03}".rstrip("0") if parts else format_amount(resource_name, units)
 
 
 def format_quantity(nanos: int, *, binary: bool = False) -> str:

@@ -3,7 +3,7 @@
 The state tells it of pods that come to nodes and leave them, and of nominations; the engine tells it of pods that wait
 and of evictions. Nothing is kept while there is no queue. A pod counts once, whatever is said about it:
 
-- it holds what it requests while it is on a node and stays there, or is nominated to one;
+- it holds what it counts for (`core.amounts`) while it is on a node and stays there, or is nominated to one;
 - it asks for it while it holds it or waits, and for a while after its eviction, as it is expected to come back.
 
 Pods without a queue, and those of other schedulers, are outside: what they hold is not divided.
@@ -11,20 +11,25 @@ Pods without a queue, and those of other schedulers, are outside: what they hold
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from moorage.core.amounts import Named, PodAmounts, claim_keys, summed
+from moorage.core.arrays import Rows
+from moorage.core.claimusers import ClaimUsers
 from moorage.core.columns import ResourceColumns
+from moorage.core.devices import PoolId
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import EMPTY
 from moorage.core.objects import NAMESPACE, NAMESPACE_NAME_LABEL, Namespace
 from moorage.core.pods import Pod, PodTemplate
+from moorage.core.quantity import fineness
 from moorage.core.queues import DEFAULT_PRIORITY, QUEUE_KINDS, Queue, is_preemptible, queue_name
-from moorage.core.queuetree import Amounts, Demand, QueueNode, QueueTree
+from moorage.core.queuetree import Amounts, Demand, QueueNode, QueueTree, together
 from moorage.core.resourcenames import is_scalar_resource
-from moorage.core.resources import Requests
 from moorage.core.templatecache import TemplateCache
 
 if TYPE_CHECKING:
@@ -90,17 +95,21 @@ _CHANGES = tuple(
     tuple(((after & HOLDS) - (before & HOLDS), (after // ASKS) - (before // ASKS)) for after in range(4))
     for before in range(4)
 )
-"""What was counted of a pod -> what is -> how many more hold what it requests, and ask for it: -1, 0 or 1."""
+"""What was counted of a pod -> what is -> how many more hold what it counts for, and ask for it: -1, 0 or 1."""
 
 
 class PodDemand(Demand):
-    """What a pod counts for: one object for all pods of a template, unless some have other requests than it says."""
+    """What a pod counts for: one object for all pods of a template, unless some have other requests than it says, or it
+    follows from claims or nodes.
+    """
 
-    __slots__ = ("counts", "member", "problem")
+    __slots__ = ("counts", "member", "moves", "problem")
 
-    def __init__(self, member: Membership, amounts: Amounts) -> None:
+    def __init__(self, member: Membership, amounts: Amounts, *, moves: bool = False) -> None:
         super().__init__(member.leaf, amounts, preemptible=member.preemptible)
         self.member, self.problem = member, member.problem
+        self.moves = moves
+        """Whether the amounts may become others while the pod stays as it is."""
         self.counts = _OUTSIDE_COUNTED if member.leaf is None else _COUNTED
         """What is said about a pod -> what is counted of it."""
 
@@ -117,15 +126,18 @@ class LedgerEntry:
 
     @property
     def holds(self) -> bool:
-        """Whether it holds what it requests."""
+        """Whether it holds what it counts for."""
         return self.counted & HOLDS != 0
 
 
 class QueueLedger:
     """The accounts of all queues; `tree` has the sums."""
 
-    def __init__(self, objects: Mapping[str, Mapping[str, Any]], resources: ResourceColumns) -> None:
-        self._objects, self._resources = objects, resources
+    def __init__(
+        self, objects: Mapping[str, Mapping[str, Any]], resources: ResourceColumns, counts: PodAmounts
+    ) -> None:
+        """`counts` says what pods count for."""
+        self._objects, self._resources, self._counts = objects, resources, counts
         self.terms_of: TermsOf = _no_terms
         """See `use_terms`; without it no pod belongs to a queue."""
         self._forget()
@@ -137,7 +149,12 @@ class QueueLedger:
         self._entries: dict[str, LedgerEntry] = {}
         self._members: TemplateCache[Membership] = TemplateCache(_KEPT_TEMPLATES)
         self._demands: TemplateCache[PodDemand] = TemplateCache(_KEPT_TEMPLATES)
-        self._amounts: dict[Requests, Amounts] = {}
+        self._amounts: dict[Named, Amounts] = {}
+        self._moving: dict[str, LedgerEntry] = {}
+        """Pods that count for what follows from claims or nodes."""
+        self._claims: ClaimUsers[LedgerEntry] = ClaimUsers(self._objects)
+        self._sizes = -1
+        """The version of the devices of nodes that fractions in MiB were compared with."""
         self._offered: frozenset[str] = frozenset()
         """What counts although no queue may name it: devices and the like, of which a node offers some."""
         self._layout = -1
@@ -206,6 +223,8 @@ class QueueLedger:
         if self.late:
             self._catch_up()
         tree = self.tree
+        if self._moving:
+            self._count_moving(state)
         moment = state.node_log.position + self._changes  # neither ever gets less
         if moment != self._moment:
             self._moment = moment
@@ -220,12 +239,20 @@ class QueueLedger:
         rows = state.rows()
         if any(lost):
             rows = rows[~np.array(lost)[state.taints.ids[rows]]]
-        total = []
+        published, total = self._published(state, rows), []
         for index, name in enumerate(self.tree.resources):
             column = resources.known(name)
-            offered = 0 if column is None else int(resources.allocatable[column, rows].sum())
-            total.append(max(0, offered - self._outside.get(index, 0)))
+            offered = 0 if column is None else int(resources.allocatable[column, rows].sum()) * fineness(name)
+            total.append(max(0, offered + published[name] - self._outside.get(index, 0)))
         return total
+
+    def _published(self, state: ClusterState, rows: Rows) -> Counter[str]:
+        """What drivers publish for these nodes alone, or for several."""
+        found, offers = Counter[str](), self._counts.offers.by_owner()
+        if offers:
+            for owner in ("", *(state.node(row).name for row in rows.tolist())):
+                found.update(offers.get(owner, {}))
+        return found
 
     def tidy(self) -> None:
         """Follow the queues as they are; of more resources than count, those do that would after a restart."""
@@ -286,6 +313,8 @@ class QueueLedger:
             if demand.member != entry.demand.member:
                 self._recount(entry, demand)
                 self.moved.add(entry.pod.uid)
+                for key in claim_keys(entry.pod.template) if demand.moves else ():
+                    self.note_claim(key)
 
     def _build(self) -> None:
         self._stale = self.troubled = False
@@ -303,7 +332,9 @@ class QueueLedger:
             if member.queue != known.queue or member.problem != known.problem:
                 self.moved.add(entry.pod.uid)
             entry.counted = 0
-            self._say(entry, entry.said)
+            self._count(entry, entry.said)
+        for key in self._claims.keys:
+            self.note_claim(key)
 
     # --- which queue ---
 
@@ -362,6 +393,34 @@ class QueueLedger:
             return known
         return LedgerEntry(pod, demand) if known is None else LedgerEntry(pod, demand, known.said, known.counted)
 
+    def need(self, pods: Iterable[Pod]) -> Amounts:
+        """What pods need together, or have: of claims each once, and none that counts for their queue anyway."""
+        found, claims = list[Amounts](), set[str]()
+        for pod in pods:
+            if not self._counts.moves(pod.template):
+                found.append(self._demand(pod).amounts)
+                continue
+            keys = [key for key in claim_keys(pod.template) if key not in claims and self._needs(pod, key)]
+            claims.update(keys)
+            found.append(self._indices(self._counted(pod, keys)))
+        return found[0] if len(found) == 1 else together(found)
+
+    def _needs(self, pod: Pod, key: str) -> bool:
+        """Whether the queue of a pod would have more by a claim if the pod held it."""
+        before, member = self._claims.before(key, pod), self.member(pod.template)
+        if before is not None and before.demand.leaf is member.leaf and before.demand.preemptible == member.preemptible:
+            return False
+        return self._claims.would_have(key, pod)
+
+    def needed(self, entry: LedgerEntry) -> Amounts:
+        """What a pod needs if it does not hold it yet."""
+        demand = entry.demand
+        return self.need((entry.pod,)) if demand.moves else demand.amounts
+
+    def held(self, pods: Iterable[Pod]) -> Amounts:
+        """What pods that hold what they count for have together."""
+        return together([self.about(pod).demand.amounts for pod in pods])
+
     def _demand(self, pod: Pod) -> PodDemand:
         """What a pod counts for."""
         template = pod.template
@@ -369,18 +428,28 @@ class QueueLedger:
             self._catch_up()
         found = self._demands.get(template)
         if found is None or pod.requests is not template.requests:
-            found = PodDemand(*self._place(pod))
-            if pod.requests is template.requests:
+            moves = self._counts.moves(template)
+            found = PodDemand(*self._place(pod), moves=moves)
+            if pod.requests is template.requests and not moves:
                 self._demands.keep(template, found)
         return found
 
     def _place(self, pod: Pod) -> tuple[Membership, Amounts]:
-        """Where a pod belongs and what counts of its requests, both by one tree: either may find that all is new."""
+        """Where a pod belongs and what it counts for, both by one tree: either may find that all is new."""
         builds = -1
         while builds != self.tree.builds:
             builds = self.tree.builds
-            found = self.member(pod.template), self.amounts(pod.requests)
+            found = self.member(pod.template), self._indices(self._named(pod))
         return found
+
+    def _named(self, pod: Pod) -> Named:
+        return self._counted(pod, [key for key in claim_keys(pod.template) if self._claims.has(key, pod)])
+
+    def _counted(self, pod: Pod, claims: Iterable[str]) -> Named:
+        """What a pod counts for with these of its claims."""
+        own = self._counts.own(pod)
+        parts = [self._counts.claim(key) for key in claims]
+        return summed((own, *parts)) if parts else own
 
     def has_room(self, pod: Pod) -> bool:
         """Whether a waiting pod is known to be within all limits; if not, `about` says where to look."""
@@ -402,7 +471,13 @@ class QueueLedger:
     def assume(self, pod: Pod) -> None:
         """A pod gets a node."""
         entry = self.latest
-        if entry is not None and entry.pod is pod and entry.said == WAITS and entry.demand.leaf is not None:
+        if (
+            entry is not None
+            and entry.pod is pod
+            and entry.said == WAITS
+            and entry.demand.leaf is not None
+            and not entry.demand.moves
+        ):
             entry.said, entry.counted = _PLACED, _ALL  # as is usual: without further calls
             self.tree.hold(entry.demand, 1)
         else:
@@ -441,7 +516,7 @@ class QueueLedger:
         """A pod waits for a node."""
         if pod.uid not in self._entries:
             demand = self._demand(pod)
-            if demand.leaf is not None:  # a new one, as is usual: without further calls
+            if demand.leaf is not None and not demand.moves:  # a new one, as is usual: without further calls
                 self.latest = self._entries[pod.uid] = LedgerEntry(pod, demand, WAITS, ASKS)
                 self.tree.request(demand, 1)
                 return
@@ -476,21 +551,27 @@ class QueueLedger:
         entry = self._entries.get(pod.uid)
         if entry is None:
             entry = self._entries[pod.uid] = LedgerEntry(pod, self._demand(pod))
+            if entry.demand.moves:
+                self._follow(entry)
             return entry
         known = entry.pod
         if known is pod or (known.template is pod.template and known.requests is pod.requests):
             entry.pod = pod
             return entry
-        self._recount(entry, self._demand(pod))  # which may count all pods again, this one as it was
+        demand = self._demand(pod)  # which may count all pods again, this one as it was
+        self._unfollow(entry)
         entry.pod = pod
+        self._recount(entry, demand)
+        if demand.moves:
+            self._follow(entry)
         return entry
 
     def _recount(self, entry: LedgerEntry, demand: PodDemand) -> None:
         """A pod counts for something else."""
         said = entry.said
-        self._say(entry, 0)
+        self._count(entry, 0)
         entry.demand = demand
-        self._say(entry, said)
+        self._count(entry, said)
 
     def _unsay(self, uid: str, what: int) -> None:
         entry = self._entries.get(uid)
@@ -501,28 +582,65 @@ class QueueLedger:
         if not said & _STAYING:
             del self._entries[uid]
             entry.said = 0
+            self._unfollow(entry)
             self._vacated = self._vacated or self._crowded
 
-    def amounts(self, requests: Requests) -> Amounts:
-        """What counts of a pod's requests: cpu, memory, devices that nodes offer, and whatever queues name."""
+    # --- what follows from claims and nodes ---
+
+    def _follow(self, entry: LedgerEntry) -> None:
+        self._moving[entry.pod.uid] = entry
+        self._claims.add(entry)
+
+    def _unfollow(self, entry: LedgerEntry) -> None:
+        if self._moving.pop(entry.pod.uid, None) is not None:
+            self._claims.remove(entry)
+            for key in claim_keys(entry.pod.template):
+                self.note_claim(key)
+
+    def note_claim(self, key: str) -> None:
+        """A claim came, changed or went, or another pod may be the first that has it."""
+        for each in self._claims.settle(key):
+            if each.said:
+                self._recount(each, self._demand(each.pod))
+
+    def note_devices(self, pools: Iterable[PoolId]) -> None:
+        """Devices of these pools are others now, or classes of devices."""
+        self._counts.offers.note(pools)
+        self._layout = self._moment = self._sizes = -1
+
+    def _count_moving(self, state: ClusterState) -> None:
+        """Follow the sizes of devices, of which fractions in MiB and shares of devices are parts."""
+        sizes = state.shares().version
+        if sizes == self._sizes:
+            return
+        self._sizes = sizes
+        for key in self._claims.keys:
+            if self._counts.follows_devices(key):
+                self.note_claim(key)
+        for entry in [*self._moving.values()]:
+            if not entry.pod.template.claims:
+                self._recount(entry, self._demand(entry.pod))
+
+    def _indices(self, amounts: Named) -> Amounts:
+        """What counts of this: cpu, memory, devices that nodes or drivers offer, and whatever queues name."""
         if self.late:
             self._catch_up()
-        found = self._amounts.get(requests)
+        found = self._amounts.get(amounts)
         if found is None:
             if self._layout != self._resources.layout:
                 self._read_offers()
-                return self.amounts(requests)
+                return self._indices(amounts)
             if len(self._amounts) >= _KEPT_REQUESTS:
                 self._amounts.clear()
             resources, count = self.tree.resources, len(self.tree.resources)
-            found = self._amounts[requests] = self._find_amounts(requests)
+            found = self._amounts[amounts] = self._find_indices(amounts)
             self.tree.asks(found)
             self._changes += len(resources) != count
         return found
 
-    def _find_amounts(self, requests: Requests) -> Amounts:
+    def _find_indices(self, amounts: Named) -> Amounts:
         tree, offered = self.tree, self._offered
-        known = [each for each in requests.amounts if tree.names(each[0]) or each[0] in offered]
+        known = [each for each in amounts if tree.names(each[0]) or each[0] in offered]
         found = tuple(sorted((index, amount) for name, amount in known if (index := tree.index(name)) is not None))
         if len(found) < len(known):
             self._crowded = self._vacated = True
@@ -541,7 +659,9 @@ class QueueLedger:
         What no node offers cannot be divided. If it counted, one pod could name so much of it that nothing else would.
         """
         before, self._layout = self._offered, self._resources.layout
-        self._offered = frozenset(name for name in self._resources.names if name and is_scalar_resource(name))
+        published = (name for devices in self._counts.offers.by_owner().values() for name in devices)
+        offered = (name for name in self._resources.names if name and is_scalar_resource(name))
+        self._offered = frozenset((*offered, *published))
         changed = self._offered ^ before
         if whole or changed:
             self._amounts.clear()
@@ -550,13 +670,23 @@ class QueueLedger:
             self._crowded = False
         elif changed and any(
             name in changed and not self.tree.names(name)
-            for requests in {entry.pod.requests for entry in self._entries.values()}
-            for name, _ in requests.amounts
+            for counted in {self._named(entry.pod) for entry in self._entries.values()}
+            for name, _ in counted
         ):
             self.reassign()
 
     def _say(self, entry: LedgerEntry, said: int) -> None:
-        """This is said about a pod; count what it holds and asks for by it, outside of any share only what it holds."""
+        """This is said about a pod; count it, and others for which its claims count instead, or did."""
+        known = entry.counted
+        self._count(entry, said)
+        if entry.demand.moves and entry.counted != known:
+            if not entry.pod.template.claims:  # a fraction in MiB, which is a part of other devices now
+                self._recount(entry, self._demand(entry.pod))
+            for key in claim_keys(entry.pod.template):
+                self.note_claim(key)
+
+    def _count(self, entry: LedgerEntry, said: int) -> None:
+        """Count what a pod holds and asks for by what is said about it, outside of any share only what it holds."""
         demand, known = entry.demand, entry.counted
         entry.said, entry.counted = said, demand.counts[said]
         counted = entry.counted

@@ -9,9 +9,9 @@ from moorage.core.gangs import lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.phrases import counted
 from moorage.core.pods import Pod
-from moorage.core.quantity import format_amount
+from moorage.core.quantity import format_fine
 from moorage.core.queues import bound_text
-from moorage.core.queuetree import Amounts, QueueNode, QueueTree, together
+from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.core.reclaiming import may_reclaim, parting
 from moorage.core.state import ClusterState
 
@@ -55,14 +55,14 @@ def beyond_share(tree: QueueTree, leaf: QueueNode, need: Amounts) -> str:
         for index in (*more, *(each for each in range(len(tree.resources)) if each not in more)):
             has, share, amount = node.allocated[index], node.share[index], more.get(index, 0)
             if has + amount > share and tree.resources[index] in node.queue.resources:
-                wanted = "" if has >= share else f" and asks for {format_amount(tree.resources[index], amount)} more"
+                wanted = "" if has >= share else f" and asks for {format_fine(tree.resources[index], amount)} more"
                 return f"{_level(tree, node, index)}{wanted}"
     return ""
 
 
 def _need(state: ClusterState, pod: Pod) -> Amounts:
     gang = pod.template.gang
-    return state.queues.amounts(pod.requests) if gang is None else _gang_need(state, gang, pod)
+    return state.queues.need((pod,)) if gang is None else _gang_need(state, gang, pod)
 
 
 def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:
@@ -73,7 +73,7 @@ def _gang_need(state: ClusterState, key: GangKey, pod: Pod) -> Amounts:
     terms = terms_of(state, key, list(members.values()))
     least = len(members) if terms is None or terms.min_count is None else terms.min_count
     count = max(1, least - len(lasting(state, key)))
-    return together(ledger.amounts(each.requests) for each in list(members.values())[:count])
+    return ledger.need(list(members.values())[:count])
 
 
 def _spared(state: ClusterState, leaf: QueueNode, need: Amounts, now_s: float) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _levels(tree: QueueTree, leaf: QueueNode, need: Amounts) -> Iterator[str]:
 
 def _level(tree: QueueTree, node: QueueNode, index: int) -> str:
     name = tree.resources[index]
-    has, share = (format_amount(name, each[index]) for each in (node.allocated, node.share))
+    has, share = (format_fine(name, each[index]) for each in (node.allocated, node.share))
     return f"queue {node.name} has {has} of its fair share of {share} {name}"
 
 
@@ -133,11 +133,11 @@ def reclaim_reason(tree: QueueTree, taker: QueueNode, giver: QueueNode) -> str:
         has, share, quota = theirs.allocated[index], theirs.share[index], theirs.quota[index]
         if has > theirs.allocatable[index]:
             kind, most = ("fair share", share) if share >= quota else ("quota", quota)
-            start = f"queue {theirs.name} had {format_amount(resource, has)} {resource}"
-            return f"{start} and its {kind} is {format_amount(resource, most)}"
+            start = f"queue {theirs.name} had {format_fine(resource, has)} {resource}"
+            return f"{start} and its {kind} is {format_fine(resource, most)}"
     for index, resource in enumerate(tree.resources):
         has, quota = theirs.allocated[index], theirs.quota[index]
         if has > quota:
-            start = f"queue {theirs.name} had {format_amount(resource, has)} {resource}"
-            return f"{start} and its quota is {format_amount(resource, quota)}; queue {ours.name} stays within its own"
+            start = f"queue {theirs.name} had {format_fine(resource, has)} {resource}"
+            return f"{start} and its quota is {format_fine(resource, quota)}; queue {ours.name} stays within its own"
     return ""

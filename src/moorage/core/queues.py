@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide
-from moorage.core.quantity import format_amount
+from moorage.core.quantity import format_fine
 from moorage.core.selectors import EVERYTHING, Selector
 from moorage.core.values import dataclass
 
@@ -39,7 +39,7 @@ WEIGHT_UNIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class ResourceShare:
-    """What a queue has of one resource that it names. Amounts as pods request them; cpu in milli."""
+    """What a queue has of one resource that it names. Fine amounts (`core.quantity`)."""
 
     quota: int = 0
     """What it is guaranteed; `UNLIMITED` if it has no end."""
@@ -84,7 +84,7 @@ def queue_kind(objects: Mapping[str, Mapping[str, object]], name: str) -> str:
 
 def bound_text(resource: str, amount: int, no_end: str = "-1") -> str:
     """A quota or a limit as it is written."""
-    return no_end if amount >= UNLIMITED else format_amount(resource, amount)
+    return no_end if amount >= UNLIMITED else format_fine(resource, amount)
 
 
 def weight_text(thousandths: int) -> str:

@@ -1,6 +1,7 @@
 """The tree of queues: which queue is part of which, what each holds, asks for and may have.
 
-Amounts are lists, one number for each resource of `QueueTree.resources`. What a queue holds includes all queues below.
+Amounts are lists of fine ones, one for each resource of `QueueTree.resources`. What a queue holds includes all queues
+below it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from moorage.core.fairshare import UNLIMITED, Claim, divide
 from moorage.core.frozen import FrozenDict
+from moorage.core.quantity import fineness
 from moorage.core.queues import Queue
 from moorage.core.resources import CPU, MEMORY
 
@@ -487,7 +489,10 @@ class QueueTree:
                 )
                 for node in nodes if node.requested[index]
             ]  # fmt: skip
-            shares, alike = divide(amount, claims, self._usage_factor) if claims else {}, dict[int, int]()
+            shares, alike = (
+                divide(amount, claims, self._usage_factor, fineness(name)) if claims else {},
+                dict[int, int](),
+            )
             for node in nodes:
                 share = shares.get(node.name, 0)
                 share = alike.setdefault(share, share)  # equal numbers are one object, which is at hand then

@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from moorage.core.amounts import PodAmounts
 from moorage.core.arrays import Hashes, Ids, Ints, Mask, Rows
 from moorage.core.changelog import ChangeLog
 from moorage.core.columns import NOTHING, ResourceColumns
-from moorage.core.deviceindex import DEVICE_KINDS, DeviceIndex
+from moorage.core.deviceindex import DEVICE_CLASS, DEVICE_KINDS, RESOURCE_SLICE, DeviceIndex
 from moorage.core.domains import Domains
 from moorage.core.evictions import Evictions
 from moorage.core.gangs import POD_MAKERS, GangIndex
@@ -108,17 +109,14 @@ class ClusterState:
         self.taints = TaintColumn(self.capacity)
         self.ports, self.images = PortIndex(), ImageIndex()
         self.domains, self.topologies = Domains(), TopologyTrees()
-        self.pod_counts = PodCounts()
-        self.pod_terms = PodTerms()
-        self.owners = OwnerCounts()
+        self.pod_counts, self.pod_terms, self.owners = PodCounts(), PodTerms(), OwnerCounts()
+        self.gangs, self.shared_devices = GangIndex(), DeviceColumns(self.capacity)
         self.services, self.policies = ServiceIndex(), PolicyIndex()
         self.evictions, self.workload = Evictions(), LearnedWorkload()
-        self.gangs, self.shared_devices = GangIndex(), DeviceColumns(self.capacity)
         self.alive, self.unschedulable = _nowhere(self.capacity), _nowhere(self.capacity)
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
-        self.node_log, self.pod_log = ChangeLog[int](), ChangeLog[int]()
-        self.start_log = ChangeLog[int]()
-        """Rows on which a pod's start time changed, which no rule about placing reads."""
+        self.node_log, self.pod_log, self.start_log = ChangeLog[int](), ChangeLog[int](), ChangeLog[int]()
+        """Rows that changed; of the last, rows on which a pod's start time did, which no rule about placing reads."""
         self.objects: dict[str, dict[str, Any]] = {}
         """kind -> key -> core value, for every kind that is neither pod nor node."""
         self.objects_version = 0
@@ -126,7 +124,10 @@ class ClusterState:
         self.object_versions: dict[str, int] = {}
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
         self.devices, self.volumes = DeviceIndex(self.objects), VolumeIndex(self.objects)
-        self.queues = QueueLedger(self.objects, self.resources)
+        self.amounts = PodAmounts(self)
+        """What pods count for."""
+        self.queues = QueueLedger(self.objects, self.resources, self.amounts)
+        self.devices.restated = self.queues.note_claim
         self.nominations = Nominations(self.undo, self.queues)
         self.volume_use = VolumeUse(self.volumes)
         self._nodes: list[Node | None] = [None] * self.capacity
@@ -588,9 +589,18 @@ class ClusterState:
             self.gangs.note_maker(before, after)
         if kind in DEVICE_KINDS:
             self.devices.note(kind, before, after)
+            self._note_devices(kind, before, after)
         if kind in VOLUME_KINDS:
             self.volumes.note(kind, before, after)
             self.volume_use.note(kind, before, after)
+
+    def _note_devices(self, kind: str, before: Any, after: Any) -> None:
+        """What is published, or how classes are named, is another thing to what pods count for."""
+        if kind == RESOURCE_SLICE:
+            self.queues.note_devices({each.pool_id for each in (before, after) if each is not None})
+        elif kind == DEVICE_CLASS and before != after:
+            self.queues.note_devices(())
+            self.queues.reassign()
 
     # --- what-ifs ---
 

@@ -23,6 +23,7 @@ from moorage.engine.turnover import Turnover
 from moorage.engine.units import Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change, What
+from moorage.framework.contract import GivesFractions
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
@@ -100,8 +101,13 @@ class EngineContext:
             self.fallback = next(iter(runners.values()))
         self.runners.clear()
         self.runners.update(runners)
+        self.state.amounts.gives_fractions = self._gives_fractions
         asked = any(runner.priorities is not None for runner in runners.values())
         self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
+
+    def _gives_fractions(self, scheduler_name: str) -> bool:
+        runner = self.runners.get(scheduler_name, self.fallback)
+        return runner is not None and runner.plugins.first(GivesFractions) is not None
 
     def equip_trial(self, trial: TrialConfiguration | None) -> None:
         """Have these profiles at hand; the events of a trial say from when to when they are used."""

@@ -38,7 +38,7 @@ class DomainRoom:
         columns: Sequence[int | None],
         order: Callable[[Standings], Iterable[VictimUnit]],
     ) -> ClaimPlan | None:
-        """The cheapest solution. `need` is by the number of a resource, `columns` has the column of each of them."""
+        """The cheapest solution. `need` has amounts by the number of a resource, `columns` the column of each."""
         best: tuple[tuple[int, int], ClaimPlan] | None = None
         for rows in self._most_room_first(domains, need, columns)[:_MOST_DOMAINS]:
             names = {self._state.node(row).name for row in rows.tolist()}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
+from moorage.core.quantity import fineness
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.state import ClusterState, PodRecord
 from moorage.engine.sharedjobs import RunningJob, VictimUnit
@@ -96,11 +97,12 @@ def enough_free(state: ClusterState, need: Amounts) -> bool:
     """Whether all nodes together have enough left."""
     resources, rows = state.resources, state.rows()
     for index, amount in need:
-        column = resources.known(state.queues.tree.resources[index])
+        name = state.queues.tree.resources[index]
+        column = resources.known(name)
         if column is None:
-            return False
+            continue  # devices of claims
         left = resources.allocatable[column, rows] - resources.requested[column, rows]
-        if int(left.clip(0).sum()) < amount:
+        if int(left.clip(0).sum()) * fineness(name) < amount:
             return False
     return True
 

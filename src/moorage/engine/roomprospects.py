@@ -37,7 +37,8 @@ class RoomProspects:
         lines: dict[int, bool] = {}
         """What holds for the first gang in a line holds for the others."""
         for unit in units:
-            demand = ledger.about(unit.pod).demand
+            entry = ledger.about(unit.pod)
+            demand = entry.demand
             if demand.leaf is None:
                 continue
             if unit.gang is not None:
@@ -51,7 +52,7 @@ class RoomProspects:
             known = alike.get(key)
             if known is None:
                 known = alike[key] = _Alike(demand.leaf, priority, preemptible=demand.preemptible)
-            known.add(unit, demand.amounts, asked)
+            known.add(unit, ledger.needed(entry), asked)
         for each in alike.values():
             if offers.helps(each.least(), each.asks):
                 found += [unit for unit in each.units if self._helps(offers, claimant_of(unit))]

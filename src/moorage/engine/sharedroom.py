@@ -18,6 +18,7 @@ from moorage.core.arrays import Rows
 from moorage.core.disruption.away import GONE, MOVED, Away, let_go
 from moorage.core.disruption.claims import free_abandoned
 from moorage.core.pods import Pod, as_pending
+from moorage.core.quantity import fineness
 from moorage.core.queueorder import shortage, within
 from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode
@@ -456,9 +457,11 @@ class RoomRound:
         self, claimant: Claimant, domains: Sequence[Rows], victims: Standings, check: Allowed
     ) -> ClaimPlan | None:
         tree = self._ledger.settle(self._state)
-        columns = [self._state.resources.known(name) for name in tree.resources]
+        names = tree.resources
+        columns = [self._state.resources.known(name) for name in names]
+        need = [(index, -(-amount // fineness(names[index]))) for index, amount in claimant.need]
         room = DomainRoom(self._state, victims, lambda units: self._try(claimant, units, check), self._ends)
-        return room.find(domains, claimant.need, columns, lambda inside: VictimOrder(self._sharing, tree, inside))
+        return room.find(domains, need, columns, lambda inside: VictimOrder(self._sharing, tree, inside))
 
     def _part(self, claimant: Claimant, count: int) -> Claimant:
         entries = claimant.entries[:count]
@@ -521,7 +524,7 @@ class RoomRound:
     def _could_hold(self, pod: Pod, node: str, units: Sequence[VictimUnit]) -> bool:
         """Whether a try is worth it: the pod may fit on the node once these are gone, or into a limit of its queues."""
         demand = self._ledger.about(pod).demand
-        short = None if demand.leaf is None else shortage(demand.leaf, demand.amounts, preemptible=True)
+        short = None if demand.leaf is None else shortage(demand.leaf, self._sharing.need([pod]), preemptible=True)
         if short is not None and any(short[0] in unit.job.leaf.path for unit in units):
             return True  # and then start on any node
         return frees_enough(self._state, pod, node, units)

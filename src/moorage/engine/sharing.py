@@ -16,7 +16,7 @@ from moorage.core.pods import Pod
 from moorage.core.queueledger import HOLDS, Membership, QueueTerms
 from moorage.core.queuereasons import beyond_share
 from moorage.core.queues import task_order
-from moorage.core.queuetree import Amounts, together
+from moorage.core.queuetree import Amounts
 from moorage.core.queueusage import UsageTerms
 from moorage.engine.askedamounts import AskedAmounts
 from moorage.engine.context import EngineContext
@@ -140,7 +140,7 @@ class Sharing:
             return False
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
             if unit.gang is None:
-                need = () if entry.counted & HOLDS else entry.demand.amounts
+                need = () if entry.counted & HOLDS else ledger.needed(entry)
                 self._units.push(leaf, (self.key(pod, pod.created_s), unit.ticket, unit, need, account))
             else:
                 self._units.push(leaf, self.item(unit))
@@ -288,11 +288,8 @@ class Sharing:
         return entries if count >= len(entries) else sorted(entries, key=_in_job)[:count]
 
     def need(self, pods: Iterable[Pod]) -> Amounts:
-        """What pods request together."""
-        found = [self._ledger.amounts(pod.requests) for pod in pods]
-        if len(found) == 1:
-            return found[0]
-        return together(found)
+        """What pods need together."""
+        return self._ledger.need(pods)
 
     # --- units without a node ---
 

@@ -74,8 +74,10 @@ class Waking:
         if unit.gang is not None or where == _ANYWHERE or self._state.queues.counts(pod.uid):
             return True  # a promise counts already, and whoever has one is tried for it
         if where == _LIMIT:
-            demand = self._state.queues.about(pod).demand
-            return demand.leaf is None or shortage(demand.leaf, demand.amounts, preemptible=demand.preemptible) is None
+            queues = self._state.queues
+            entry = queues.about(pod)
+            leaf, need = entry.demand.leaf, queues.needed(entry)
+            return leaf is None or shortage(leaf, need, preemptible=entry.demand.preemptible) is None
         left, asked = self._left, self._asked.of(pod)
         return left is None or asked is None or all(left[column] >= amount for column, amount in asked)
 

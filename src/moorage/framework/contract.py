@@ -394,6 +394,15 @@ class SharesQueues(Named, Protocol):
 
 
 @runtime_checkable
+class GivesFractions(Named, Protocol):
+    """Pods of profiles that have such a plugin get the fractions of devices that they ask for, and count for these."""
+
+    @property
+    def gives_fractions(self) -> bool:
+        """Whether it does."""
+
+
+@runtime_checkable
 class PlansGangs(Named, Protocol):
     """Asked by the engine where the members of a gang go, before the first of them is placed."""
 

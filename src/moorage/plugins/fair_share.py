@@ -17,7 +17,7 @@ from pydantic import Field
 from moorage.core.edits import DropLabel, LowerRequest, RaiseBound
 from moorage.core.objects import NAMESPACE
 from moorage.core.pods import PodTemplate
-from moorage.core.quantity import format_amount
+from moorage.core.quantity import fineness, format_fine
 from moorage.core.queueorder import shortage
 from moorage.core.queues import DEFAULT_PRIORITY, PREEMPTIBLE_LABEL, QUEUE_KINDS, queue_kind
 from moorage.core.queuetree import QueueNode
@@ -97,14 +97,14 @@ class FairShare(Plugin):
         demand = entry.demand
         if demand.leaf is None:
             return unresolvable(demand.problem) if demand.problem else None
-        found = None if entry.holds else shortage(demand.leaf, demand.amounts, preemptible=demand.preemptible)
+        found = None if entry.holds else shortage(demand.leaf, queues.needed(entry), preemptible=demand.preemptible)
         if found is None:
             return None
         node, index, is_quota = found
         resource = queues.tree.resources[index]
         bound, used = (node.quota, node.fixed) if is_quota else (node.limit, node.allocated)
         what, whose = ("quota", " for pods that may not be evicted") if is_quota else ("limit", "")
-        most, has = format_amount(resource, bound[index]), format_amount(resource, used[index])
+        most, has = format_fine(resource, bound[index]), format_fine(resource, used[index])
         return unresolvable(f"queue {node.name} has {has} of its {what} of {most} {resource}{whose}")
 
     def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
@@ -120,7 +120,7 @@ class FairShare(Plugin):
         member = queues.member(rejected.pod.template)
         if member.leaf is None:
             return
-        need = queues.amounts(rejected.pod.requests)
+        need = queues.need((rejected.pod,))
         kinds = {node: queue_kind(rejected.state.objects, node.name) for node in member.leaf.path}
         short = [
             _Short(node, bound, queues.tree.resources[index], index, bounds[index], used[index] + amount, kinds[node])
@@ -163,7 +163,8 @@ def _smaller(rejected: Rejected, short: Iterable[_Short]) -> Iterator[Remedy]:
     """Smaller requests, of which there is enough."""
     lacking: dict[str, int] = {}
     for each in short:
-        lacking[each.resource] = max(lacking.get(each.resource, 0), each.needed - each.most)
+        units = -(-(each.needed - each.most) // fineness(each.resource))
+        lacking[each.resource] = max(lacking.get(each.resource, 0), units)
     wanted = {name: rejected.pod.template.requests.get(name) for name in lacking}
     if lacking and all(wanted[name] > amount for name, amount in lacking.items()):
         lowered = {name: wanted[name] - amount for name, amount in lacking.items()}

@@ -47,6 +47,8 @@ class SharedDevices(Plugin):
         What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.POD_REMOVED | What.POD_UPDATED | What.SELF
     )
 
+    gives_fractions: ClassVar[bool] = True
+
     def sign(self, template: PodTemplate) -> ShareAsk | None:
         """What it asks for of devices."""
         return template.share

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from moorage.core.quantity import fineness
 from moorage.core.queuetree import QueueNode, QueueTree
 from moorage.core.state import ClusterState
 from moorage.views.rings import Rings
@@ -47,8 +48,9 @@ class QueueSeries:
         self._known |= dict.fromkeys(found)
         for key in self._known:
             node, index = found.get(key), tree.resources.index(key[0]) if key in found else 0
-            yield USED + name_of(key), 0 if node is None else node.allocated[index]
-            yield SHARE + name_of(key), 0 if node is None else node.share[index]
+            parts = fineness(key[0])
+            yield USED + name_of(key), 0 if node is None else node.allocated[index] / parts
+            yield SHARE + name_of(key), 0 if node is None else node.share[index] / parts
 
     def _is_crowded(self, key: Key, found: dict[Key, QueueNode]) -> bool:
         """Whether there is no place for a queue that has nothing beside those that have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moorage.core.quantity import format_amount
+from moorage.core.quantity import format_fine
 from moorage.core.queueaccounts import QueueAccount, queue_accounts
 from moorage.core.queueorder import dominant_text
 from moorage.core.queues import WEIGHT_UNIT, bound_text, weight_text
@@ -36,9 +36,9 @@ def amounts_document(account: QueueAccount) -> dict[str, dict[str, str]]:
     """What a queue has, may have and waits for, in canonical quantities by resource."""
     held = account.holdings.items()
     return {
-        "allocated": {name: format_amount(name, each.allocated) for name, each in held},
-        "fairShare": {name: format_amount(name, each.share) for name, each in held},
-        "waiting": {name: format_amount(name, each.waiting) for name, each in held},
+        "allocated": {name: format_fine(name, each.allocated) for name, each in held},
+        "fairShare": {name: format_fine(name, each.share) for name, each in held},
+        "waiting": {name: format_fine(name, each.waiting) for name, each in held},
     }
 
 
@@ -93,7 +93,7 @@ def _rows(account: QueueAccount) -> list[tuple[str, ...]]:
     for index, (name, each) in enumerate(account.holdings.items()):
         terms = queue.share_of(name)
         weight = weight_text(terms.weight) if name in queue.resources else _NOTHING
-        amounts = [format_amount(name, amount) for amount in (each.share, each.allocated, each.waiting)]
+        amounts = [format_fine(name, amount) for amount in (each.share, each.allocated, each.waiting)]
         bounds = bound_text(name, terms.quota, _NOTHING), weight, bound_text(name, terms.limit, _NOTHING)
         rows.append((*firsts[index > 0], name, *bounds, *amounts, "" if index else dominant))
     return rows

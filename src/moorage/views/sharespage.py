@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.core.fairshare import UNLIMITED
-from moorage.core.quantity import format_amount
+from moorage.core.quantity import format_fine
 from moorage.core.queueaccounts import QueueAccount, QueueHolding
 from moorage.core.queueorder import dominant_text
 from moorage.core.queues import Queue, bound_text, weight_text
@@ -50,9 +50,9 @@ def _bar(queue: Queue, name: str, each: QueueHolding, scale: int) -> dict[str, A
     terms = queue.share_of(name)
     return {
         "resource": name,
-        "allocated": format_amount(name, each.allocated),
-        "waiting": format_amount(name, each.waiting),
-        "share": format_amount(name, each.share),
+        "allocated": format_fine(name, each.allocated),
+        "waiting": format_fine(name, each.waiting),
+        "share": format_fine(name, each.share),
         "quota": bound_text(name, terms.quota, _NOTHING),
         "limit": bound_text(name, terms.limit, _NOTHING),
         "weight": weight_text(terms.weight) if name in queue.resources else _NOTHING,

@@ -12,6 +12,7 @@ from moorage.core.durations import parse_duration
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.limits import RESOURCE_NAMES
+from moorage.core.quantity import THOUSANDTHS, fine_amount
 from moorage.core.queues import DEFAULT_PRIORITY, WEIGHT_UNIT, Queue, ResourceShare, bound_text
 from moorage.core.resources import CPU, MEMORY
 from moorage.core.selectors import EVERYTHING
@@ -25,8 +26,8 @@ from moorage.wire.whole import whole
 _NO_END = ("-1", -1)
 _MOST_WEIGHT = 1_000_000
 WeightWire: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_MOST_WEIGHT)]
-KAI_RESOURCES = {"cpu": (CPU, 1), "memory": (MEMORY, 1_000_000), "gpu": ("nvidia.com/gpu", 1)}
-"""KAI's names of resources -> ours, and how many of our units one of theirs is: millicores, megabytes, devices."""
+KAI_RESOURCES = {"cpu": (CPU, 1), "memory": (MEMORY, 1_000_000), "gpu": ("nvidia.com/gpu", THOUSANDTHS)}
+"""KAI's names of resources -> ours, and how many of ours one of theirs is: millicores, megabytes, devices."""
 _VOLCANO_ROOT = "root"
 
 
@@ -192,7 +193,7 @@ def _queue(
 
 
 def _amounts(quantities: Mapping[str, QuantityWire] | None, path: str) -> dict[str, int]:
-    return parse_amounts(whole(quantities, RESOURCE_NAMES, path), path)
+    return parse_amounts(whole(quantities, RESOURCE_NAMES, path), path, fine_amount)
 
 
 def _weight(value: float | None) -> int:
@@ -209,7 +210,7 @@ def _share(name: str, wire: ResourceShareWire) -> ResourceShare:
 
 def _amount(name: str, value: QuantityWire, path: str) -> int:
     try:
-        return parse_amounts({name: value}, "")[name]
+        return parse_amounts({name: value}, "", fine_amount)[name]
     except FieldError as error:
         raise FieldError(path, value, error.problem, error.remedy) from None
 

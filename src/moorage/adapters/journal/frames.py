@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 
 from moorage.adapters.journal.values import Unreadable
 
-FORMAT = 7
+FORMAT = 8
 MAGIC = b"moorage" + bytes([FORMAT])
 SUFFIX = ".journal"
 _NAME = re.compile(r"[0-9]{8,}\.journal", re.ASCII)

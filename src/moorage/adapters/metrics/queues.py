@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from moorage.core.quantity import fineness
 from moorage.core.queueaccounts import QueueAccount
 from moorage.core.resources import CPU
 from moorage.engine.engine import Engine
@@ -32,7 +33,11 @@ def queue_families(engine: Engine) -> Iterable[Metric]:
     accounts.sort(key=lambda account: (not _is_busy(account), account.queue.name))
     for account in accounts[:MOST_QUEUES]:
         for name in _resources(account):
-            each, labels, unit = account.holdings[name], (account.queue.name, name), _MILLI if name == CPU else 1
+            each, labels, unit = (
+                account.holdings[name],
+                (account.queue.name, name),
+                _MILLI if name == CPU else fineness(name),
+            )
             allocated.add_metric(labels, each.allocated / unit)
             share.add_metric(labels, each.share / unit)
             waiting.add_metric(labels, each.waiting / unit)

@@ -20,7 +20,7 @@ from moorage.core.edits import Edits, EndedPod, EndJob
 from moorage.core.objects import JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Workload, object_key
 from moorage.core.pods import Pod
 from moorage.core.queueledger import Membership
-from moorage.core.queuetree import QueueNode, together
+from moorage.core.queuetree import QueueNode
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.times import coming_s
 from moorage.core.values import dataclass
@@ -217,7 +217,7 @@ class _Enough:
         return [taken.get(column, 0) for column in self._least]
 
     def _frees_queues(self, records: Iterable[PodRecord]) -> bool:
-        freed = dict(together(self._queues.amounts(record.pod.requests) for record in records)) if self._lacks else {}
+        freed = dict(self._queues.held(record.pod for record in records)) if self._lacks else {}
         return all(freed.get(each.resource, 0) >= each.amount for each in self._lacks)
 
     def may_be(self, records: Sequence[PodRecord]) -> bool:
@@ -253,7 +253,7 @@ def _least(state: ClusterState, pods: Iterable[Pod]) -> dict[int, int]:
 def _lacks(scene: Scene, pods: Sequence[Pod]) -> Iterator[_Lack]:
     queues = scene.state.queues
     member = queues.member(pods[0].template)
-    need = together(queues.amounts(each.requests) for each in pods)
+    need = queues.need(pods)
     for node in () if member.leaf is None else member.leaf.path:
         for index, amount in need:
             if node.allocated[index] + amount > node.limit[index]:

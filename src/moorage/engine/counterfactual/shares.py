@@ -14,7 +14,7 @@ from moorage.core.edits import Edits, RaiseBound
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.pods import Pod
 from moorage.core.queues import WEIGHT_UNIT, queue_kind
-from moorage.core.queuetree import Amounts, QueueNode, together
+from moorage.core.queuetree import Amounts, QueueNode
 from moorage.engine.counterfactual.growth import fewest
 from moorage.engine.counterfactual.scene import Scene
 
@@ -31,8 +31,8 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
         return
     tree, leaf = queues.settle(scene.state), member.leaf
     own = scene.members or (pod,)
-    least = together(queues.amounts(each.requests) for each in own)
-    need = together(queues.amounts(each.requests) for each in (*scene.waiting_before(leaf.name), *own))
+    least = queues.need(own)
+    need = queues.need((*scene.waiting_before(leaf.name), *own))
     entitled = partial(scene.entitled, leaf=leaf.name, need=need, preemptible=member.preemptible)
     # What the tree says now: it changes with every question.
     levels = range(1, len(leaf.path) + 1)
