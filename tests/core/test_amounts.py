@@ -127,7 +127,7 @@ DIFFERENT = (DeviceRequest("r0", alternatives=(_choice(2, name="one"), _choice(1
 REQUESTED: dict[str, tuple[ResourceClaim, int]] = {
     "one": (make_resource_claim("c"), 1000),
     "several, in several requests": (make_resource_claim("c", _choice(2), _choice(1)), 3000),
-    "all of them: one at least": (make_resource_claim("c", _choice(0, mode=ALL)), 1000),
+    "all of a node": (make_resource_claim("c", _choice(0, mode=ALL)), 4000),
     "the least alternative": (make_resource_claim("c", requests=ALTERNATIVES), 2000),
     "alternatives of different classes": (make_resource_claim("c", requests=DIFFERENT), 0),
     "a look at one": (make_resource_claim("c", _choice(admin_access=True)), 0),

@@ -286,3 +286,32 @@ def test_published_devices_are_divided_by_weight(simulated: Simulated) -> None:
     claimants = [each for n in range(3) for each in (claim(f"b{n}"), pod(f"b{n}", "b", claims=(f"b{n}",)))]
     found = simulated.of(node(cpu=4), *devices(4), *queues, *lent, *held_by, *claimants)
     assert found.share("a", IMPLICIT) == found.share("b", IMPLICIT) == "2"
+
+
+def _either(*counts: int) -> Plain:
+    """A claim for the first of several numbers of devices that is available."""
+    ways = [{"name": f"w{count}", "deviceClassName": "gpu", "count": count} for count in counts]
+    return {**claim("c"), "spec": {"devices": {"requests": [{"name": "r", "firstAvailable": ways}]}}}
+
+
+@pytest.mark.parametrize(("limit", "has"), [("1", "1"), ("2", "1"), ("3", "3"), ("8", "4")])
+def test_alternatives_that_go_beyond_a_limit_are_not_available(simulated: Simulated, limit: str, has: str) -> None:
+    """A claim for four devices, or three, or one gets no more than its queue may have."""
+    cluster = [node(), *devices(4), queue("a", IMPLICIT, limit=limit), _either(4, 3, 1)]
+    found = simulated.of(*cluster, pod("p", "a", claims=("c",)))
+    assert found.placed == ["p"]
+    assert found.allocated("a", IMPLICIT) == has
+
+
+def test_alternatives_of_pods_that_may_not_be_evicted_stay_within_the_quota(simulated: Simulated) -> None:
+    cluster = [node(), *devices(4), queue("a", IMPLICIT, quota="2"), _either(4, 2)]
+    found = simulated.of(*cluster, pod("p", "a", claims=("c",), preemptible="false"))
+    assert found.allocated("a", IMPLICIT) == "2"
+
+
+@pytest.mark.parametrize(("limit", "placed"), [("3", []), ("4", ["p"])])
+def test_a_claim_for_all_devices_counts_for_all_of_a_node(simulated: Simulated, limit: str, placed: list[str]) -> None:
+    every = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+    claimed = {**claim("c"), "spec": {"devices": {"requests": [every]}}}
+    found = simulated.of(node(), *devices(4), queue("a", IMPLICIT, limit=limit), claimed, pod("p", "a", claims=("c",)))
+    assert found.placed == placed

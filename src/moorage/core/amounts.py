@@ -9,9 +9,9 @@
 A class is named by its extended resource, else `deviceclass.resource.kubernetes.io/NAME`. A claim that several pods use
 counts for the first of them (`core.claimusers`). Amounts are fine ones (`core.quantity`).
 
-A fraction in MiB is a part of the GPUs of the pod's node; until it has one, of the smallest that would do. A claim's
-share of a device is the largest part of a capacity that it consumes. A fraction that cannot be read counts for nothing,
-as SharedDevices does not place such a pod.
+A fraction in MiB is a part of the GPUs of the pod's node, and a claim's share of a device is the largest part of a
+capacity that it consumes; before they have a node or a device, both are parts of the smallest that would do. A fraction
+that cannot be read counts for nothing, as SharedDevices does not place such a pod.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from moorage.core.arrays import Rows
 from moorage.core.claims import (
     CLAIM_DEVICES,
     EXACT_COUNT,
@@ -33,7 +34,7 @@ from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM
 from moorage.core.deviceoffers import DeviceOffers, name_of_class
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.quantity import THOUSANDTHS, fineness, parse_quantity
-from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
+from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE, is_scalar_resource
 from moorage.core.shareasks import NVIDIA_GPU, WHOLE, Convention, ShareAsk
 
 if TYPE_CHECKING:
@@ -52,6 +53,25 @@ class PodAmounts:
         self.offers = DeviceOffers(state.objects, state.devices)
         self.gives_fractions: Callable[[str], bool] = _never
         """Whether pods with this scheduler name get the fractions of devices that they ask for."""
+        self.divides_devices = False
+        """Whether any do."""
+
+    # --- nodes ---
+
+    def offered(self, name: str, rows: Rows) -> int:
+        """What nodes offer of a resource, without what drivers publish."""
+        if name == NVIDIA_GPU and self.divides_devices:
+            return int(self._state.shares().count.take(rows).sum()) * THOUSANDTHS
+        column = self._state.resources.known(name)
+        return 0 if column is None else int(self._state.resources.allocatable[column, rows].sum()) * fineness(name)
+
+    def offered_names(self) -> frozenset[str]:
+        """Devices and the like, of which a node offers some, or a driver has published some."""
+        names = {name for name in self._state.resources.names if name and is_scalar_resource(name)}
+        names.update(name for devices in self.offers.by_owner().values() for name in devices)
+        if self.divides_devices and self._state.shares().count.any():
+            names.add(NVIDIA_GPU)
+        return frozenset(names)
 
     # --- pods ---
 
@@ -122,7 +142,8 @@ class PodAmounts:
         allocation = self._state.devices.allocation(key)
         if allocation is not None:
             return any(device.share_id for device in allocation.devices)
-        return claim is not None and any(choice.capacity for each in claim.requests for choice in each.choices)
+        choices = () if claim is None else (choice for each in claim.requests for choice in each.choices)
+        return any(choice.capacity or choice.mode != EXACT_COUNT for choice in choices)
 
     def _held(self, claim: ResourceClaim, allocation: Allocation) -> dict[str, int]:
         classes = {
@@ -148,18 +169,24 @@ class PodAmounts:
         """The least of what the alternatives of each request take of each class."""
         found: Counter[str] = Counter()
         for request in claim.requests:
-            ways = [self._choice(choice) for choice in request.choices]
-            for name in ways[0]:
-                found[name] += min(way.get(name, 0) for way in ways)
+            found.update(self.least(map(self.choice, request.choices)))
         return found
 
-    def _choice(self, choice: DeviceChoice) -> dict[str, int]:
+    def least(self, ways: Iterable[Mapping[str, int]]) -> dict[str, int]:
+        """What all alternatives take at least."""
+        every = list(ways)
+        return {name: min(way.get(name, 0) for way in every) for name in every[0]}
+
+    def choice(self, choice: DeviceChoice) -> dict[str, int]:
+        """What devices of one sort count for; of all devices of a node, as many as the node with most of them has."""
         if choice.admin_access or not choice.device_class:
             return {}
-        sizes = {name: self.offers.capacity(name) for name in choice.capacity}
-        parts = [_part_of(text, sizes[name]) for name, text in choice.capacity.items() if sizes[name] > 0]
-        count = min(max(choice.count, 1), CLAIM_DEVICES) if choice.mode == EXACT_COUNT else 1
-        return {name_of_class(self._classes, choice.device_class): count * max(parts, default=THOUSANDTHS)}
+        name, part = name_of_class(self._classes, choice.device_class), THOUSANDTHS
+        if choice.capacity:
+            sizes = ((text, self.offers.least_capacity(each, text)) for each, text in choice.capacity.items())
+            part = max((_part_of(text, size) for text, size in sizes if size), default=THOUSANDTHS)
+        count = choice.count if choice.mode == EXACT_COUNT else self.offers.most(name) // THOUSANDTHS
+        return {name: min(max(count, 1), CLAIM_DEVICES) * part}
 
 
 def claim_keys(template: PodTemplate) -> tuple[str, ...]:

@@ -34,13 +34,13 @@ class PoolOffer:
 
     __slots__ = ("capacity", "devices", "owner")
 
-    def __init__(self, owner: str, devices: Mapping[str, int], capacity: Mapping[str, int]) -> None:
+    def __init__(self, owner: str, devices: Mapping[str, int], capacity: Mapping[str, set[int]]) -> None:
         self.owner = owner
         """The one node that can use them; empty if there is none."""
         self.devices = devices
         """By resource, in thousandths."""
         self.capacity = capacity
-        """The largest capacity of each name, in nanos."""
+        """The capacities of each name, in nanos."""
 
 
 class DeviceOffers:
@@ -52,7 +52,7 @@ class DeviceOffers:
         self._changed: dict[PoolId, None] = {}
         self._backing = -1
         """By which classes the pools were counted."""
-        self._capacity: dict[str, int] = {}
+        self._capacity: dict[str, set[int]] = {}
         self._by_owner: dict[str, Counter[str]] = {}
 
     def note(self, pools: Iterable[PoolId]) -> None:
@@ -64,10 +64,15 @@ class DeviceOffers:
         self._catch_up()
         return self._by_owner
 
-    def capacity(self, name: str) -> int:
-        """The largest capacity of this name that a device has, in nanos; 0 if none has it."""
+    def most(self, resource: str) -> int:
+        """The most that one node has of a resource, in thousandths."""
+        return max((devices.get(resource, 0) for devices in self.by_owner().values()), default=0)
+
+    def least_capacity(self, name: str, text: str) -> int:
+        """The smallest capacity of this name that is as large as this, in nanos; 0 if no device has it."""
         self._catch_up()
-        return self._capacity.get(name, 0)
+        wanted = parse_quantity(text)
+        return min((size for size in self._capacity.get(name, ()) if size >= wanted), default=0)
 
     def device_capacity(self, device: DeviceId, name: str) -> int:
         """The capacity of a device, in nanos; 0 if that is not known."""
@@ -96,20 +101,20 @@ class DeviceOffers:
         self._capacity, self._by_owner = {}, {}
         for offer in self._pools.values():
             self._by_owner.setdefault(offer.owner, Counter()).update(offer.devices)
-            for name, nanos in offer.capacity.items():
-                self._capacity[name] = max(self._capacity.get(name, 0), nanos)
+            for name, sizes in offer.capacity.items():
+                self._capacity.setdefault(name, set()).update(sizes)
 
     def _count(self, key: PoolId) -> PoolOffer | None:
         pool = self._index.views.whole(key)
         if pool is None or not pool.usable:
             return None
         classes: Mapping[str, DeviceClass] = self._objects.get(DEVICE_CLASS, {})
-        looks, devices, capacity = Looks(_LOOKS), Counter[str](), dict[str, int]()
+        looks, devices, capacity = Looks(_LOOKS), Counter[str](), dict[str, set[int]]()
         for candidate in (*pool.candidates, *pool.others):
             names = {name_of_class(classes, each.name) for each in classes.values() if _is_of(each, candidate, looks)}
             devices.update(dict.fromkeys(names, THOUSANDTHS))
             for name, each in candidate.device.capacity.items():
-                capacity[name] = max(capacity.get(name, 0), parse_quantity(each.value))
+                capacity.setdefault(name, set()).add(parse_quantity(each.value))
         return PoolOffer(self._index.views.owner(key), devices, capacity)
 
 

@@ -26,10 +26,8 @@ from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import EMPTY
 from moorage.core.objects import NAMESPACE, NAMESPACE_NAME_LABEL, Namespace
 from moorage.core.pods import Pod, PodTemplate
-from moorage.core.quantity import fineness
 from moorage.core.queues import DEFAULT_PRIORITY, QUEUE_KINDS, Queue, is_preemptible, queue_name
 from moorage.core.queuetree import Amounts, Demand, QueueNode, QueueTree, together
-from moorage.core.resourcenames import is_scalar_resource
 from moorage.core.templatecache import TemplateCache
 
 if TYPE_CHECKING:
@@ -228,12 +226,12 @@ class QueueLedger:
         moment = state.node_log.position + self._changes  # neither ever gets less
         if moment != self._moment:
             self._moment = moment
-            tree.divides(self._divided(state, state.resources))
+            tree.divides(self._divided(state))
         if tree.asking or tree.dirty:
             tree.settle()
         return tree
 
-    def _divided(self, state: ClusterState, resources: ResourceColumns) -> list[int]:
+    def _divided(self, state: ClusterState) -> list[int]:
         """What the nodes that are ready offer, less what is held outside of any share."""
         lost = [bool(_NOT_READY & {taint.key for taint in taints}) for taints in state.taints.sets]
         rows = state.rows()
@@ -241,9 +239,8 @@ class QueueLedger:
             rows = rows[~np.array(lost)[state.taints.ids[rows]]]
         published, total = self._published(state, rows), []
         for index, name in enumerate(self.tree.resources):
-            column = resources.known(name)
-            offered = 0 if column is None else int(resources.allocatable[column, rows].sum()) * fineness(name)
-            total.append(max(0, offered + published[name] - self._outside.get(index, 0)))
+            offered = self._counts.offered(name, rows) + published[name]
+            total.append(max(0, offered - self._outside.get(index, 0)))
         return total
 
     def _published(self, state: ClusterState, rows: Rows) -> Counter[str]:
@@ -416,6 +413,23 @@ class QueueLedger:
         """What a pod needs if it does not hold it yet."""
         demand = entry.demand
         return self.need((entry.pod,)) if demand.moves else demand.amounts
+
+    def left(self, pod: Pod) -> dict[str, int]:
+        """Resource -> how much more than it needs a pod may have; only those that a limit or a quota bounds for it."""
+        entry, found = self.about(pod), dict[str, int]()
+        leaf, preemptible = entry.demand.leaf, entry.demand.preemptible
+        for node in () if leaf is None else leaf.path:
+            bounds = [(index, most - node.allocated[index]) for index, most in node.caps]
+            if not preemptible:
+                bounds += [(index, most - node.fixed[index]) for index, most in enumerate(node.quota)]
+            for index, more in bounds:
+                name = self.tree.resources[index]
+                found[name] = min(found.get(name, UNLIMITED), more)
+        for index, amount in () if entry.holds else self.needed(entry):
+            name = self.tree.resources[index]
+            if name in found:
+                found[name] -= amount
+        return found
 
     def held(self, pods: Iterable[Pod]) -> Amounts:
         """What pods that hold what they count for have together."""
@@ -659,9 +673,7 @@ class QueueLedger:
         What no node offers cannot be divided. If it counted, one pod could name so much of it that nothing else would.
         """
         before, self._layout = self._offered, self._resources.layout
-        published = (name for devices in self._counts.offers.by_owner().values() for name in devices)
-        offered = (name for name in self._resources.names if name and is_scalar_resource(name))
-        self._offered = frozenset((*offered, *published))
+        self._offered = self._counts.offered_names()
         changed = self._offered ^ before
         if whole or changed:
             self._amounts.clear()

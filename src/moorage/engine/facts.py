@@ -358,6 +358,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_reservations",
             "_reserved",
             "freed",
+            "restated",
             "writes",
         ]
     ),

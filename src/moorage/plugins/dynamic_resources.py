@@ -21,6 +21,7 @@ from moorage.core import claimwrites
 from moorage.core.allocated import allocations_of
 from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Mask, Rows
+from moorage.core.claimbounds import bounded_claims
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.deviceanswers import ANSWERS, POINTS, DeviceAnswers
@@ -178,8 +179,10 @@ class DynamicResources(Plugin):
             return SKIP
         problem = missing(cycle.state, cycle.pod)
         claims = pod_claims(cycle.state, cycle.pod) if problem is None else problem
-        if isinstance(claims, str):
-            return unresolvable(claims)
+        bounded = claims if isinstance(claims, str) else bounded_claims(cycle.state, cycle.pod, claims.open)
+        if isinstance(claims, str) or isinstance(bounded, str):
+            return unresolvable(str(bounded))
+        claims = claims._replace(open=bounded)
         backed = frozenset(name for name, amount in cycle.template.requests.amounts if amount and name in backing)
         special = cycle.state.devices.special_of(cycle.pod) if backed else None
         leftover = None if special is None or special.deleting else special
