@@ -127,6 +127,12 @@ def bound(plane: ControlPlane) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for each in pods_of(plane) if each["spec"].get("nodeName")}
 
 
+def recorded_devices(body: dict[str, Any]) -> list[str]:
+    """The devices of a pod as its status has them."""
+    [record] = [each for each in body["status"]["conditions"] if each["type"] == "moorage.dev/Devices"]
+    return list(map(str, json.loads(record["message"])["devices"]))
+
+
 def test_devices_are_written_in_the_words_of_each_convention(empty_control_plane: ControlPlane, tmp_path: Path) -> None:
     plane = empty_control_plane
     gpu_node(plane, "gpus")
@@ -141,6 +147,7 @@ def test_devices_are_written_in_the_words_of_each_convention(empty_control_plane
     assert {name: len(numbers) for name, numbers in devices.items()} == {
         "kai": 1, "alibaba": 2, "hami": 1, "koordinator": 1,
     }  # fmt: skip
+    assert {name: recorded_devices(each) for name, each in bound(plane).items()} == devices
     assert said["kai"]["gpu-fraction"] == "0.5"
     assert said["alibaba"]["alibabacloud.com/gpu-index"] == "-".join(devices["alibaba"])
     number = devices["hami"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, PodTerm, SpreadConstraint
+from moorage.core.assignments import Assignment
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import STARTED
 from moorage.core.limits import Excess
@@ -12,6 +13,7 @@ from moorage.core.membership import Declared, GangKey, OwnedMember
 from moorage.core.pods import Condition, ContainerAsk, HostPort, Owner, Pod, PodTemplate, PodVolume
 from moorage.core.resources import Requests
 from moorage.core.selectors import Operator, Requirement, Selector
+from moorage.core.shareasks import Convention, ShareAsk
 from moorage.core.strategy import RULE_STAMP
 from moorage.core.taints import Toleration
 from moorage.core.topologyasks import TopologyAsk
@@ -71,6 +73,7 @@ OTHER = Pod(
     gang_record=STARTED,
     ready=False,
     devices=(1,),
+    assigned=Assignment("n2", (1,), ShareAsk(Convention.WHOLE)),
     ends_s=9.0,
 )
 """Differs from POD in every field."""

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from moorage.core.assignments import Assignment
 from moorage.core.invariants import check_invariants
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, on_node
@@ -23,6 +24,12 @@ def gpu_node(name: str, devices: int = 2, *, memory: str = "16000", **more: str)
 
 def share(name: str, fraction: str, node: str | None = None, devices: tuple[int, ...] = ()) -> Pod:
     return replace(make_pod(name, annotations={"gpu-fraction": fraction}, node=node), devices=devices)
+
+
+def assigned(pod: Pod, node: str, *devices: int) -> Pod:
+    """The pod as it is once it was bound with these devices."""
+    assert pod.template.share is not None
+    return replace(on_node(pod, node), assigned=Assignment(node, devices, pod.template.share))
 
 
 def left(state: ClusterState, row: int = 0) -> list[int]:
@@ -56,10 +63,9 @@ def test_the_watch_confirms_what_was_assumed() -> None:
     state.shares()
     pod = share("a", "0.5")
     devices = state.assume(pod, 0).devices
-    state.observe_pod(replace(on_node(pod, "n1"), devices=devices))
-    assert left(state) == [500, 1000]
-    state.observe_pod(replace(on_node(pod, "n1"), devices=(1,)))
-    assert left(state) == [1000, 500]
+    for device, want in ((devices[0], [500, 1000]), (1, [1000, 500])):
+        state.observe_pod(assigned(pod, "n1", device))
+        assert left(state) == want
     check_invariants(state)
 
 
@@ -138,6 +144,8 @@ def test_columns_equal_a_recount_after_anything(seed: int) -> None:
             case 1:
                 state.remove_pod(pod.uid)
             case 2:
+                state.observe_pod(assigned(pod, f"n{row}", random.randrange(4)))
+            case 4 if random.random() < 0.5:
                 state.observe_pod(replace(on_node(pod, f"n{row}"), devices=(random.randrange(4),)))
             case 3:
                 state.upsert_node(gpu_node(f"n{row}", random.choice((1, 2, 4))))

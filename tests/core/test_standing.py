@@ -104,7 +104,7 @@ MOVES = {
     "phase": PodMove.REMOVED,
     "requests": PodMove.UPDATED,
     "deleted_s": PodMove.UPDATED,
-    "devices": PodMove.UPDATED,
+    "assigned": PodMove.UPDATED,
 }
 NO_COLUMN = frozenset(
     {
@@ -121,6 +121,7 @@ NO_COLUMN = frozenset(
         "gang_record",
         "ready",
         "ends_s",
+        "devices",
     }
 )
 """Fields that are only handed on: the record has the new pod, and nothing is counted anew."""

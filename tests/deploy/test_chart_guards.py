@@ -161,6 +161,10 @@ ALLOWED: dict[str, tuple[str, str, str, Any, str]] = {
         "scheduler", "PATCH", f"{PODS}/p1/status",
         {"status": {"conditions": [{**CONDITION, "type": "moorage.dev/GangStart"}]}}, STRATEGIC,
     ),
+    "the devices of a pod": (
+        "scheduler", "PATCH", f"{PODS}/p1/status",
+        {"status": {"conditions": [{**CONDITION, "type": "moorage.dev/Devices"}]}}, STRATEGIC,
+    ),
     "that a pod consumes a request for nodes": (
         "scheduler", "PATCH", f"{PODS}/p1/status",
         {"metadata": {"annotations": {"autoscaling.x-k8s.io/consume-provisioning-request": "r"}}}, STRATEGIC,
@@ -292,6 +296,35 @@ def test_what_components_do_not_write_is_refused(accounts: Accounts, case: str) 
     assert status == 403, text
     assert "ValidatingAdmissionPolicy" in text
     assert words in text
+
+
+DEVICES_OF_POD = "moorage.dev/devices"
+TENANTS: dict[str, tuple[str, dict[str, str | None], int]] = {
+    "a pod that names devices": ("POST", {DEVICES_OF_POD: "0"}, 403),
+    "a pod that names none": ("POST", {"gpu-fraction": "0.5"}, 201),
+    "devices of a running pod": ("PATCH", {DEVICES_OF_POD: "1"}, 403),
+    "no devices of a running pod": ("PATCH", {DEVICES_OF_POD: None}, 403),
+    "another annotation beside them": ("PATCH", {"gpu-fraction": "0.1"}, 200),
+}
+
+
+@pytest.mark.parametrize("case", TENANTS)
+def test_who_may_say_which_devices_a_pod_has(accounts: Accounts, case: str) -> None:
+    """Only the scheduler, with the Binding: an administrator is refused like any tenant."""
+    plane, (method, annotations, want) = accounts.plane, TENANTS[case]
+    name = case.replace(" ", "-")
+    body = a_pod(name, cpu="1m", scheduler="nobody")
+    if method == "POST":
+        body["metadata"]["annotations"] = annotations
+        answer = plane.request("POST", f"{PODS}?dryRun=All", body)
+    else:
+        make(plane, PODS, body)
+        bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "annotations": {DEVICES_OF_POD: "0"}}}
+        bind["target"] = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+        assert plane.request("POST", f"{PODS}/{name}/binding", bind).status == 201
+        answer = plane.request("PATCH", f"{PODS}/{name}", {"metadata": {"annotations": annotations}})
+    assert answer.status == want, answer.content
+    assert (want != 403) or b"ValidatingAdmissionPolicy" in answer.content
 
 
 REGISTRATION = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{RELEASE}-webhook"

@@ -124,6 +124,11 @@ POD: dict[str, Any] = {
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
             },
             {"type": "moorage.dev/GangStart", "status": "False", "message": '{"term":"1/a","members":{"web-1":"n1"}}'},
+            {
+                "type": "moorage.dev/Devices",
+                "status": "True",
+                "message": '{"node":"n1","devices":[0],"milli":500,"memoryMilli":500,"memoryMiB":0}',
+            },
             {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
             {"type": "Ready", "status": "True"},
         ],

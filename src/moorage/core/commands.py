@@ -9,6 +9,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from moorage.core.assignments import Assignment
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.gangrecords import GangRecord
 from moorage.core.membership import GangKey
@@ -47,6 +48,8 @@ class Bind(NamedTuple):
     """Place in the configuration of the extender that binds instead of us."""
     annotations: FrozenDict[str, str] = EMPTY
     """Written with the Binding; the API server copies them to the pod."""
+    assigned: Assignment | None = None
+    """Written to the pod's status before that: without it the pod is not bound."""
 
 
 @dataclass(frozen=True, slots=True)

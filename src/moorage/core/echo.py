@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import overload
 
+from moorage.core.assignments import Assignment
 from moorage.core.commands import (
     Bind,
     Command,
@@ -41,7 +42,9 @@ from moorage.core.pods import Pod
 from moorage.core.sharewriting import taken_devices
 from moorage.core.values import copier
 
-_on_node: Callable[[Pod, str, str | None, tuple[int, ...]], Pod] = copier(Pod, "node", "nominated_node", "devices")
+_on_node: Callable[[Pod, str, str | None, tuple[int, ...], Assignment | None], Pod] = copier(
+    Pod, "node", "nominated_node", "devices", "assigned"
+)
 
 
 @overload
@@ -112,7 +115,7 @@ class Echo:
             return []
         if isinstance(command, Bind):
             devices = taken_devices(command.annotations) if command.annotations else ()
-            pod = _on_node(pod, command.node, None, devices)
+            pod = _on_node(pod, command.node, None, devices, command.assigned)
         else:
             pod = with_status(pod, command)
         self.pods[uid] = pod

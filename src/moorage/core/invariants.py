@@ -156,7 +156,7 @@ def _check_shared_devices(state: ClusterState) -> None:
     for row in state.rows().tolist():
         want.publish(row, published_devices(state.devices, state.node(row)), model_of(state.node(row)))
     for record in state.records():
-        ask = record.pod.template.share
+        ask = record.pod.share
         if record.row != NOWHERE and ask is not None and not ask.problem:
             check(bool(record.devices) or not found.devices(record.row).count, f"{record.pod.key}: has no device")
             if record.devices:

@@ -92,6 +92,9 @@ SHARED_DEVICES = 64
 TEMPLATE_BYTES = 64 << 10
 """Size of the parts of a pod that make up its template. Larger templates are not shared between equal pods."""
 
+ASSIGNMENT_CHARS = 2048
+"""Length of the message of the condition `moorage.dev/Devices`: enough for a name and 64 devices. A longer one says
+nothing."""
 GANG_RECORD_CHARS = 1 << 19
 """Length of the message of the condition `moorage.dev/GangStart`: enough for some 5,000 members. A longer one, or one
 that is nested, is not taken for a record."""

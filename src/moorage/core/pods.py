@@ -7,6 +7,7 @@ from dataclasses import field, fields, replace
 from operator import attrgetter
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
+from moorage.core.assignments import Assignment
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.gangrecords import GangRecord
 from moorage.core.limits import Excess
@@ -228,9 +229,17 @@ class Pod:
     ready: bool = True
     """Whether the condition Ready is true; budgets count those pods only."""
     devices: tuple[int, ...] = ()
-    """Indices of the shared devices that it was bound with, ascending; empty if it has none or that is not known."""
+    """Indices of the shared devices that a bound pod has by its annotations, ascending, which anybody may have written
+    who may edit the pod; empty if they do not say."""
     ends_s: float | None = None
     """When it has ended at the latest, by its activeDeadlineSeconds; None if it has none, or has not started."""
+    assigned: Assignment | None = None
+    """The shared devices that the scheduler gave it with its node; None if it did not, or that is not known."""
+
+    @property
+    def share(self) -> ShareAsk | None:
+        """What it takes of shared devices: what it was given, or else what it asks for."""
+        return self.template.share if self.assigned is None else self.assigned.ask
 
     @property
     def namespace(self) -> str:
@@ -285,4 +294,5 @@ def as_pending(pod: Pod) -> Pod:
         scheduled_s=None,
         preempted=False,
         devices=(),
+        assigned=None,
     )

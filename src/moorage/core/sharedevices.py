@@ -253,6 +253,15 @@ class DeviceColumns:
                 left = min(self.milli.item(device, row), self.memory.item(device, row) * WHOLE // known.memory)
                 self.room[device, row] = max(left, 0)
 
+    def believed(self, ask: ShareAsk, row: int, said: tuple[int, ...]) -> tuple[int, ...]:
+        """The devices that a pod's annotations say it has; none if it cannot have them, as others use them or so.
+
+        Whoever may edit the pod may write them: they are as many as it asks for, and take nothing that another has.
+        """
+        known = self.devices(row).count
+        real = len(said) == ask.count and all(device < known for device in said)
+        return said if real and self.has_room(ask, row, said) else ()
+
     def choose(self, ask: ShareAsk, row: int) -> tuple[int, ...]:
         """The devices that a pod gets on a row: the fullest with room, of equal ones those with the lowest index.
 

@@ -72,8 +72,18 @@ class PodRecord:
         self.assumed = assumed
         self.group: LabelGroup | None = None
         """What `pod_counts` counts it under while it stands on a row."""
-        self.devices = pod.devices
+        self.devices = () if pod.assigned is None else pod.assigned.devices
         """The shared devices that it has, or had when it last stood on its row."""
+
+
+def _unsure(record: PodRecord) -> int:
+    """How little is known of the shared devices of a pod; what is known for sure is counted first."""
+    return 0 if record.devices else 1 if record.pod.devices else 2
+
+
+def _confirmed(record: PodRecord, pod: Pod) -> bool:
+    """Whether a version of a pod was given the devices that it is thought to have, or does not say."""
+    return pod.assigned is None or pod.assigned.confirms(record.pod.share, record.devices)
 
 
 class PodMove(StrEnum):
@@ -260,16 +270,21 @@ class ClusterState:
         shared = self.shared_devices
         if not shared.followed:
             shared.follow((row, self.node(row)) for row in self.rows().tolist())
-            for record in self._records.values():
+            for record in sorted(self._records.values(), key=_unsure):
                 self._share(record)
         shared.catch_up(self.devices, self._row_of, self.node, self.pod_log)
         return shared
 
     def _share(self, record: PodRecord) -> None:
-        """A pod on a row takes what it asks for of devices there."""
-        ask = record.pod.template.share
+        """A pod on a row takes what it asks for of devices there.
+
+        What nobody knows who could be believed, its annotations may say, if there is room for it where they say.
+        """
+        pod, shared = record.pod, self.shared_devices
+        ask = pod.share
         if ask is not None and not ask.problem and record.row != NOWHERE:
-            record.devices = self.shared_devices.stand(record.pod.uid, record.row, ask, record.devices)
+            known = record.devices or shared.believed(ask, record.row, pod.devices)
+            record.devices = shared.stand(pod.uid, record.row, ask, known)
 
     def object(self, kind: str, key: str) -> Any | None:
         """One object of another kind."""
@@ -297,7 +312,7 @@ class ClusterState:
                     self._share(record)
             self.devices.views.own_log.append(node.name)
         self.node_log.append(row)
-        for record in self._homeless.pop(node.name, {}).values():
+        for record in sorted(self._homeless.pop(node.name, {}).values(), key=_unsure):
             self._stand(record, row)
         if self.undo.steps is not None:
             self.undo.steps.append(lambda: self.remove_node(node.name) if before is None else self.upsert_node(before))
@@ -384,7 +399,7 @@ class ClusterState:
         known, was_assumed = record.pod, record.assumed
         same = known.template is pod.template or known.template == pod.template
         same = same and (known.requests is pod.requests or known.requests == pod.requests)
-        same = same and (not pod.devices or pod.devices == record.devices)
+        same = same and (pod.assigned is known.assigned or _confirmed(record, pod))
         if same and record.node == pod.node:
             self._refresh(record, pod)
             if known.deleted_s != pod.deleted_s:
@@ -395,7 +410,7 @@ class ClusterState:
         self._drop(record)
         successor = PodRecord(pod, pod.node, assumed=False)
         if record.node == pod.node:
-            successor.devices = pod.devices or record.devices
+            successor.devices = successor.devices or record.devices
         self._add(successor)
         if record.node != pod.node:
             return PodMove.MOVED
@@ -522,7 +537,7 @@ class ClusterState:
             self.pod_terms.stand(template, row)
         if self.owners.followed:
             self.owners.note(pod, row, 1)
-        if template.share is not None and self.shared_devices.followed:
+        if (template.share is not None or pod.assigned is not None) and self.shared_devices.followed:
             self._share(record)
         self.pod_log.append(row)
 
@@ -544,7 +559,7 @@ class ClusterState:
             self.pod_terms.leave(record.pod.template, row)
         if self.owners.followed:
             self.owners.note(record.pod, row, -1)
-        if record.pod.template.share is not None:
+        if record.pod.template.share is not None or record.pod.assigned is not None:
             self.shared_devices.leave(record.pod.uid)
         self.pod_log.append(row)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import NoneType
 from typing import TYPE_CHECKING, get_args
 
@@ -20,8 +20,9 @@ from moorage.engine.lifecycle import BINDING, BOUND, GONE, ON_ITS_WAY, READY
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod
 from moorage.framework.changes import Change, What
-from moorage.framework.contract import AnnotatesBinding, Unreserve
+from moorage.framework.contract import Unreserve
 from moorage.framework.cycle import Cycle
+from moorage.framework.instances import Instances
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Status
 
@@ -108,20 +109,24 @@ class Placing:
                         continue
                     self.bring_back(binding, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
                     return
-            annotating = binding.runner.plugins.annotating
-            if annotating and isinstance(answer, Bind):
-                answer = self._annotated(answer, annotating, binding)
+            plugins = binding.runner.plugins
+            if (plugins.annotating or plugins.assigning) and isinstance(answer, Bind):
+                answer = self._annotated(answer, plugins, binding)
             asking = self._context.asking
             turn.commands.append(answer if asking is None else asking.delegated(answer, binding.cycle.template))
             return
         failure = Failure("no bind plugin took the pod", frozenset(), Code.ERROR)
         self.bring_back(binding, failure, turn)
 
-    def _annotated(self, bind: Bind, plugins: Iterable[AnnotatesBinding], binding: BindingCycle) -> Bind:
+    def _annotated(self, bind: Bind, plugins: Instances, binding: BindingCycle) -> Bind:
         found: dict[str, str] = {}
-        for plugin in plugins:
-            found.update(plugin.binding_annotations(binding.cycle, binding.row))
-        return bind._replace(annotations=FrozenDict(found)) if found else bind
+        for annotating in plugins.annotating:
+            found.update(annotating.binding_annotations(binding.cycle, binding.row))
+        assigned = (each.assignment(binding.cycle, binding.row) for each in plugins.assigning)
+        given = next((each for each in assigned if each is not None), None)
+        if not found and given is None:
+            return bind
+        return bind._replace(annotations=FrozenDict(found) if found else bind.annotations, assigned=given)
 
     def arrived(self, binding: BindingCycle, turn: Turn) -> None:
         """The pod is bound."""

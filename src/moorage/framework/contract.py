@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from moorage.core.arrays import Ints, Rows
+from moorage.core.assignments import Assignment
 from moorage.core.capacity import CapacityAim, CapacityTypes
 from moorage.core.commands import Command
 from moorage.core.devicecounts import DeviceCounts
@@ -245,6 +246,14 @@ class AnnotatesBinding(Named, Protocol):
 
     def binding_annotations(self, cycle: Cycle, row: int, /) -> Mapping[str, str]:
         """Annotations for the pod, which the API server copies to it when it is bound; empty for none."""
+
+
+@runtime_checkable
+class AssignsDevices(Named, Protocol):
+    """Beside Reserve: knows which of the devices that pods share a pod gets, which is recorded before it is bound."""
+
+    def assignment(self, cycle: Cycle, row: int, /) -> Assignment | None:
+        """What the pod gets; None for nothing."""
 
 
 # --- optional hooks for the engine, the extender, the keeper and metrics ---

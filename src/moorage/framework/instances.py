@@ -19,6 +19,7 @@ from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import (
     AnnotatesBinding,
+    AssignsDevices,
     BindPlugin,
     FilterPlugin,
     PermitPlugin,
@@ -140,6 +141,7 @@ class Instances:
         self.bind: tuple[BindPlugin, ...] = at(Point.BIND)
         self.post_bind: tuple[PostBindPlugin, ...] = at(Point.POST_BIND)
         self.annotating = self.having(AnnotatesBinding)
+        self.assigning = self.having(AssignsDevices)
 
     @property
     def all(self) -> tuple[Instance, ...]:

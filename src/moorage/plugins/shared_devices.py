@@ -2,7 +2,8 @@
 
 What a pod asks for is in its template, in the words of one of several conventions (`core.shareasks`); what is left of
 each device is in columns (`core.sharedevices`), where a pod takes its devices as soon as it is assumed on a node. They
-are written with the Binding, so that a new leader, and agents on the node, find them on the pod.
+are written to the pod's status before it is bound, where a new leader finds them, and with the Binding as annotations,
+for agents on the node.
 
 Score prefers devices, and nodes, that are in use already.
 """
@@ -17,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
+from moorage.core.assignments import Assignment
 from moorage.core.phrases import counted
 from moorage.core.pods import PodTemplate
 from moorage.core.shareasks import WHOLE, ShareAsk
@@ -148,6 +150,12 @@ class SharedDevices(Plugin):
         shares, state = cycle.state.shares(), cycle.state
         memory = shares.memory_of(ask, row)
         return words_for(ask, hold.devices, state.node(row).name, memory, shares.devices(row).uuids, cycle.now)
+
+    def assignment(self, cycle: Cycle, row: int) -> Assignment | None:
+        """The same as what the next leader reads."""
+        ask = cycle.template.share
+        hold = None if ask is None else cycle.state.shares().held(cycle.pod.uid)
+        return None if hold is None else Assignment(cycle.state.node(row).name, hold.devices, hold.ask)
 
 
 def _size(ask: ShareAsk, each: Ints) -> Ints:

@@ -12,6 +12,7 @@ import msgspec
 
 from moorage.core.pods import PENDING, PREEMPTION, Condition, Pod
 from moorage.core.times import deadline_s, time_s
+from moorage.wire.assignments import ASSIGNED, assignment
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.gangrecords import GANG_RECORD, gang_record
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
@@ -46,13 +47,12 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
     if not metadata.name:
         raise FieldError("metadata.name", MISSING, "is missing", "give the pod a name")
     template, entry = (table if table is not None else TemplateTable()).entry(wire)
-    requests, scheduled, scheduled_at, record = template.requests, None, None, None
+    requests, scheduled, scheduled_at, record, assigned = template.requests, None, None, None, None
     infeasible = preempted = ready = False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled":
             scheduled = _condition(condition)
-            if condition.status == "True":
-                scheduled_at = condition.last_transition_time
+            scheduled_at = condition.last_transition_time if condition.status == "True" else None
         elif condition.type == "Ready":
             ready = condition.status == "True"
         elif condition.type == "PodResizePending":
@@ -61,6 +61,8 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
             preempted = condition.status == "True" and condition.reason == PREEMPTION
         elif condition.type == GANG_RECORD:
             record = gang_record(condition.status, condition.message or "")
+        elif condition.type == ASSIGNED:
+            assigned = assignment(condition.message or "", spec.node_name)
     if spec.node_name and wire.status is not None:
         requests = entry.requests(template, status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
@@ -84,8 +86,9 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         time_s(scheduled_at),
         record,
         ready,
-        entry.devices,
+        entry.devices if spec.node_name else (),
         None if lasts_s is None else deadline_s(started_s, lasts_s),
+        assigned,
     )
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from moorage.core.assignments import Assignment
 from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef
 from moorage.core.events import BindDone, BindOutcome, DeleteDone
 from moorage.core.pods import Condition
+from moorage.core.shareasks import Convention, ShareAsk
 from tests.adapters.kube.bindings import binding
 
 if TYPE_CHECKING:
@@ -164,6 +166,41 @@ def test_every_bind_has_an_outcome(
             assert await binder.drained(10)
             assert done == [want]
             assert binder.pending == 0
+
+    asyncio.run(scenario())
+
+
+GIVEN = Assignment("n1", (0, 2), ShareAsk(Convention.WHOLE, 2, 500, 500))
+
+
+@pytest.mark.parametrize(
+    ("patch", "post", "get", "want"),
+    [
+        pytest.param(answers(200), answers(201), answers(500), BindDone("uid-1", BindOutcome.BOUND, "n1"), id="both"),
+        pytest.param(
+            answers(403, "Forbidden"), answers(201), pod(),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", "the devices of the pod: 403 Forbidden"), id="no record",
+        ),
+        pytest.param(
+            missing(), answers(201), missing(),
+            BindDone("uid-1", BindOutcome.GONE, message='the devices of the pod: pods "p" not found'), id="no pod",
+        ),
+    ],
+)  # fmt: skip
+def test_a_pod_is_bound_only_once_its_devices_are_on_record(
+    scripted_server: ServerFactory, clock: Clock, patch: Answer, post: Answer, get: Answer, want: BindDone
+) -> None:
+    """A leader that is killed in between leaves a record without a bind, never a bind without a record."""
+
+    async def scenario() -> None:
+        async with binding(scripted_server, by_method(get, PATCH=patch, POST=post), clock) as (server, binder, done):
+            binder.submit(Bind(POD, "n1", assigned=GIVEN))
+            assert await binder.drained(10)
+            assert done == [want]
+            writes = [(each.method, each.path) for each in server.seen if each.method != "GET"]
+            path = "/api/v1/namespaces/ns/pods/p"
+            bound = [("POST", f"{path}/binding")] if want.outcome is BindOutcome.BOUND else []
+            assert writes == [("PATCH", f"{path}/status"), *bound]
 
     asyncio.run(scenario())
 

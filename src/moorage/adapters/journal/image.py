@@ -18,6 +18,7 @@ import msgspec
 from moorage.adapters.journal.factcodec import FactReader, FactWriter, tidy
 from moorage.adapters.journal.records import Image, Restorer, Scribe, checked_object
 from moorage.adapters.journal.values import Unreadable, decode, reading
+from moorage.core.assignments import Assignment
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState, PodRecord
@@ -42,8 +43,10 @@ def pass_by(engine: Engine) -> None:
 
 def _with_devices(record: PodRecord) -> Pod:
     """The pod with the shared devices that were chosen for it, which an assumed one does not show yet."""
-    pod = record.pod
-    return pod if record.devices == pod.devices else replace(pod, devices=record.devices)
+    pod, share = record.pod, record.pod.share
+    if pod.assigned is not None or not record.devices or share is None:
+        return pod
+    return replace(pod, assigned=Assignment(record.node, record.devices, share))
 
 
 def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:

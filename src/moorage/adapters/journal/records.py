@@ -17,6 +17,7 @@ import msgspec
 
 from moorage.adapters.journal.frames import Piece, record
 from moorage.adapters.journal.values import Packer, Unreadable, decode, loads, made, reading, unpacked
+from moorage.core.assignments import Assignment
 from moorage.core.commands import (
     AskExtenders,
     AskPreemption,
@@ -239,11 +240,12 @@ class Scribe:
             and pod.gang_record is None
             and not pod.devices
             and pod.ends_s is None
+            and pod.assigned is None
         ):
             return row
         requests = None if pod.requests is template.requests else self.number(pod.requests)
         more = (requests, pod.nominated_node, pod.deleted_s, pod.gates, pod.preempted, pod.gang_record, pod.devices)
-        return (*row, *more, pod.ends_s)
+        return (*row, *more, pod.ends_s, pod.assigned)
 
 
 class _PodRow(msgspec.Struct, array_like=True):
@@ -269,6 +271,7 @@ class _PodRow(msgspec.Struct, array_like=True):
     gang_record: GangRecord | None = None
     devices: tuple[int, ...] = ()
     ends_s: float | None = None
+    assigned: Assignment | None = None
 
 
 class _Turn(msgspec.Struct, array_like=True):
@@ -408,6 +411,7 @@ class Restorer:
             ready=told.ready,
             devices=told.devices,
             ends_s=told.ends_s,
+            assigned=told.assigned,
         )
 
 

@@ -16,6 +16,7 @@ Invariants:
   evictions before words. For a namespace that is alone at most `in_flight` requests run at once, one in `EVICTING` of
   them evictions and one in `CALM` words. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
 - Words have a rate limit of their own, so that they do not use up that of the binds.
+- A pod that is given devices is bound only once its status says which (`wire.assignments`).
 - What has changed since the decision is looked at when the first byte of a bind is about to go out (`obstacle`).
 """
 
@@ -40,6 +41,7 @@ from moorage.adapters.kube.podview import PodView, read_pod
 from moorage.adapters.kube.resources import PODS
 from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus, PodRef
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
+from moorage.wire.assignments import condition_of_assignment
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
@@ -165,6 +167,10 @@ class Binder:
         why = "" if self._obstacle is None else self._obstacle(command)
         if why:
             return BindDone(pod.uid, BindOutcome.FAILED, command.node, why)
+        if command.assigned is not None:
+            recorded = await self.patch_status(PatchPodStatus(pod, condition_of_assignment(command.assigned)))
+            if not recorded.ok:
+                return await self._bind_truth(command, f"the devices of the pod: {recorded.message}")
         if command.extender is not None and self._delegate is not None:
             said = await self._delegate(command)
             if said is not None:

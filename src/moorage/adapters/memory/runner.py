@@ -39,6 +39,7 @@ from moorage.core.events import (
     StatusDone,
 )
 from moorage.core.podclaims import MOST_CONSUMERS
+from moorage.wire.assignments import condition_of_assignment
 from moorage.wire.events import event_namespace, event_object
 from moorage.wire.gangrecords import condition_of
 from moorage.wire.kinds import BY_ID
@@ -116,6 +117,8 @@ class CommandRunner:
 
     def _bind(self, command: Bind) -> BindDone:
         pod = command.pod
+        if command.assigned is not None:
+            self._patch_status(PatchPodStatus(pod, condition_of_assignment(command.assigned)))
         try:
             self._store.bind(pod.namespace, pod.name, pod.uid, command.node, command.annotations)
         except NotFound as error:

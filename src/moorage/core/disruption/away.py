@@ -111,7 +111,7 @@ class Away:
         Filters cannot tell: to them devices of a node are all alike, while a pod that stays has the same as before.
         """
         home, state = self._homes[record.pod.uid], self.state
-        row, ask, held = state.row_of(home.record.node), record.pod.template.share, home.record.devices
+        row, ask, held = state.row_of(home.record.node), record.pod.share, home.record.devices
         if row is None:
             return False
         if ask is not None and held and not state.shares().has_room(ask, row, held):
