@@ -82,17 +82,21 @@ class ApiServer:
         if isinstance(command, AskExtenders):
             return self._extend(command)
         if isinstance(command, AskPreemption):
-            return PreemptionAnswered(command.pod.uid, command.candidates, token=command.token, heard=command.extenders)
+            left = tuple(each for each in command.candidates if not self._refuses(each.node))
+            return PreemptionAnswered(command.pod.uid, left, token=command.token, heard=command.extenders)
         return self._refused(command) if self._fails(command) else self.runner.run(command)
 
     def _extend(self, command: AskExtenders) -> ExtendersAnswered:
-        found = {name: self._cluster.store.find("Node", "", name) for name in command.nodes}
-        labels = {name: (each or {}).get("metadata", {}).get("labels") or {} for name, each in found.items()}
-        refused = {name: "the extender says no" for name, each in labels.items() if each.get("extender") == REFUSED}
+        refused = {name: "the extender says no" for name in command.nodes if self._refuses(name)}
         kept = tuple(name for name in command.nodes if name not in refused)
         return ExtendersAnswered(
             command.pod.uid, kept, unresolvable=refused, token=command.token, heard=command.extenders
         )
+
+    def _refuses(self, name: str) -> bool:
+        """Whether the extender wants no pod on a node."""
+        node = self._cluster.store.find("Node", "", name)
+        return node is not None and (node["metadata"].get("labels") or {}).get("extender") == REFUSED
 
     def _fails(self, command: Command) -> bool:
         for place, (what, skip) in enumerate(self.failing):

@@ -9,6 +9,7 @@ become tests (`finds`).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import multiprocessing
@@ -23,6 +24,7 @@ from typing import Any
 
 from tests.crossings.covering import pairs, wanted
 from tests.crossings.making import make_world
+from tests.crossings.real import judge, real_server, real_world
 from tests.crossings.shrinking import RAISED, Shrinker
 from tests.crossings.stage import Outcome, Stage
 from tests.crossings.world import World, read_world
@@ -40,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.file:
         return _show(read_world(options.file))
     commit = _commit()
+    if options.real:
+        return _on_real_server(options, commit)
     tasks = [(options.seed, n, False) for n in range(options.worlds)]
     tasks += [(options.seed, n, True) for n in range(options.crashes)]
     before = {_task(row): row for row in read(options.results) if row["commit"] == commit}
@@ -64,6 +68,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no world after so long")
     parser.add_argument("--shrink", type=int, default=0, help="worlds of each rule that are shrunk and saved")
     parser.add_argument("--again", action="store_true", help="play worlds that were played on this commit, too")
+    parser.add_argument("--real", type=int, default=0, help="only worlds on the real API server, so many")
     parser.add_argument("--file", type=Path, default=None, help="only play the world of this file")
     return parser.parse_args(arguments)
 
@@ -74,6 +79,32 @@ def _show(world: World) -> int:
         _say(str(each))
     _say(f"{outcome.binds} binds, {outcome.evictions} evictions, {len(outcome.breaches)} breaches")
     return int(bool(outcome.breaches))
+
+
+def _on_real_server(options: argparse.Namespace, commit: str) -> int:
+    """The first worlds on the real API server, a minute each; what was judged on the same commit is left out."""
+    options.results.mkdir(parents=True, exist_ok=True)
+    file = options.results / "real.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    known = {row["number"]: row for row in lines if row["commit"] == commit and row["seed"] == options.seed}
+    ends_s = time.monotonic() + 60 * options.minutes
+    left = [number for number in range(options.real) if number not in known or options.again]
+    with real_server() if left else contextlib.nullcontext() as server, file.open("a") as out:
+        for number in left:
+            if server is None or time.monotonic() > ends_s:
+                break
+            world = real_world(options.seed, number)
+            found = judge(server, world)
+            breaches = [[each.rule, each.what] for each in found.breaches()]
+            row = {"seed": options.seed, "number": number, "commit": commit, "breaches": breaches}
+            row |= {"binds": found.binds, "evictions": found.evictions, "excused": dict(found.excused)}
+            known[number] = row
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            _say(f"{world.name}: {found.binds} binds, {found.evictions} evictions; {_brief(row) or 'well'}")
+    bad = [row for row in known.values() if row["breaches"]]
+    _say(f"{len(known)} worlds on the real API server on {commit}, {len(bad)} with a breach")
+    return int(bool(bad))
 
 
 # --- playing ---

@@ -15,7 +15,7 @@ from typing import Any
 from tests.crossings.bodies import BLOCK, NAMESPACE, RACK, SCHEDULER, ZONE, Body, body, node, pod_spec
 
 SCALED = ("Deployment", "ReplicaSet", "StatefulSet")
-SHARE = 0.55
+SHARE = 0.65
 """Of the workloads that a capability could mark."""
 
 

@@ -45,6 +45,10 @@ class Outcome:
     turns: int
 
 
+class EndlessError(Exception):
+    """Something goes on for ever."""
+
+
 class Stage:
     """One world on its way."""
 
@@ -71,7 +75,15 @@ class Stage:
     # --- the whole ---
 
     def play(self) -> Outcome:
-        """From the first object to the last."""
+        """From the first object to the last, or until it is clear that there is no end."""
+        try:
+            self._play()
+        except EndlessError as error:
+            self.auditor.found("endless", str(error))
+        found = self.auditor
+        return Outcome(found.breaches(), found.binds, found.evictions, dict(found.excused), self.turns)
+
+    def _play(self) -> None:
         began_s = self.cluster.now_s
         for each in self.world.objects:
             self._doer.perform({"do": "create", "object": each})
@@ -81,14 +93,12 @@ class Stage:
             self._tell()
             self._doer.perform(deed)
             self._tell()
-            self.auditor.disturbed()
+            self.auditor.disturbed(deed["do"])
             following = self.world.script[number + 1]["at"] if number + 1 < len(self.world.script) else None
             if following is not None and following - deed["at"] >= REST_S:
                 self._rest(began_s + deed["at"])
         self._rest(self.cluster.now_s)
         self._end()
-        found = self.auditor
-        return Outcome(found.breaches(), found.binds, found.evictions, dict(found.excused), self.turns)
 
     def _rest(self, since_s: float) -> None:
         """Go on until everything must be at rest, and have a look; a leader that is to come is there by then."""
@@ -150,7 +160,7 @@ class Stage:
             self.cluster.advance(max(next_s, self.cluster.now_s))
             self._settle()
         else:
-            self.auditor.found("rest", f"no end after {_MOST_TURNS} turns")
+            raise EndlessError(f"nothing rests after {_MOST_TURNS} turns")
         if until_s > self.cluster.now_s:
             self.cluster.advance(until_s)
             self._settle()
@@ -169,7 +179,7 @@ class Stage:
             busy = self._turn() or self._keep() or self.cluster.store.resource_version != version
             if not busy:
                 return
-        self.auditor.found("rest", f"no end at one moment, after {_MOST_AT_ONCE} turns")
+        raise EndlessError(f"one moment has no end, after {_MOST_AT_ONCE} turns")
 
     # --- the scheduler ---
 
@@ -186,8 +196,8 @@ class Stage:
         self.turns += 1
         if self.turns % _CHECKED == 0:
             leader.check()
-        self.auditor.ordered([each for each in map(order_of, commands) if each is not None], self.cluster.now_s)
         self.auditor.quiet.rounds = leader.engine.room_rounds
+        self.auditor.ordered([each for each in map(order_of, commands) if each is not None], self.cluster.now_s)
         for command in commands:
             self._commands += 1
             if self._crashes and self._commands >= self._crashes[0]:

@@ -245,6 +245,26 @@ def idle_gang(bad: bool) -> Story:
     return story
 
 
+def starving(bad: bool) -> Story:
+    """A queue within its quota waits for what a queue beyond its own has borrowed."""
+    story = Story(cpu=1)
+    story.put(queue("qa", {"cpu": {"quota": "0"}}), queue("qb", {"cpu": {"quota": "1" if bad else "0"}}))
+    story.bind(pod("a", queue="qa"))
+    story.put(pod("b", queue="qb"))
+    return story
+
+
+def stolen(bad: bool) -> Story:
+    """The room goes to a queue beyond its quota."""
+    story = Story(cpu=1)
+    story.put(queue("qb", {"cpu": {"quota": "0" if bad else "1"}}))
+    victim, claimant = story.bind(pod("a")), pod("c", priority=10)
+    story.put(claimant)
+    story.evict([victim], claimant)
+    story.bind(pod("thief", priority=20, queue="qb"))
+    return story
+
+
 def untold(bad: bool) -> Story:
     """Nobody says why a pod waits."""
     story = Story(cpu=1)
@@ -269,6 +289,7 @@ def rounds(bad: bool) -> Story:
     story = Story(cpu=1)
     story.put(pod("a", "2"))
     story.auditor.quiet.rounds += 5 if bad else 2
+    story.order()
     return story
 
 
@@ -290,7 +311,8 @@ TALES: dict[str, list[Tale]] = {
     "bare pod": [bare_moved, bare_kept],
     "guarantee": [guaranteed],
     "needless": [needless],
-    "in vain": [in_vain],
+    "in vain": [in_vain, stolen],
+    "starving": [starving],
     "partial victim": [partial_victim],
     "idle": [idle],
     "gang idle": [idle_gang],
@@ -317,7 +339,7 @@ def test_every_rule_has_a_story() -> None:
     """A rule that nothing can breach judges nothing."""
     told = {
         *("Overcommit", "Placement", "QueueBounds", "Gangs", "StrictBudgets", "BarePods", "Guarantee", "Needless"),
-        *("InVain", "Idle", "Quiet"),
+        *("InVain", "Idle", "Starving", "Quiet"),
     }
     assert {rule.__name__ for rule in (*RULES, Quiet)} == {*told, "GivenDevices", "ClaimUsers"}
 

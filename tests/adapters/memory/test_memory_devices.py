@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.objects import KubeObject, status_of
+from moorage.core.claims import DELETE_PROTECTION
 
 API = "resource.k8s.io/v1"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -76,3 +77,16 @@ def test_the_last_pod_gives_the_devices_back() -> None:
     cluster.store.delete("Pod", "default", "q", grace_s=0)
     (claim,) = claims_of(cluster)
     assert not any(status_of(claim).get(field) for field in ("allocation", "reservedFor", "devices"))
+
+
+def test_a_claim_that_no_pod_has_used_goes_when_it_is_deleted() -> None:
+    """All that holds it is the finalizer that the scheduler wrote before the devices."""
+    cluster = EmbeddedCluster(SIMULATION)
+    cluster.create(template())
+    cluster.create(pod())
+    (claim,) = claims_of(cluster)
+    kind, namespace, name = "ResourceClaim", "default", claim["metadata"]["name"]
+    cluster.patch(kind, namespace, name, {"metadata": {"finalizers": [DELETE_PROTECTION]}})
+    cluster.delete(kind, namespace, name)
+    cluster.step()
+    assert cluster.store.find(kind, namespace, name) is None

@@ -17,13 +17,14 @@ from tests.crossings.audit.overcommit import ClaimUsers, GivenDevices, Overcommi
 from tests.crossings.audit.placement import Placement, QueueBounds
 from tests.crossings.audit.quiet import Quiet
 from tests.crossings.audit.scene import Object, Scene, is_over, node_of
+from tests.crossings.audit.starving import Starving
 from tests.crossings.audit.units import is_made_again
 from tests.crossings.audit.waiting import Idle
 
 RULES: tuple[type[Rule], ...] = (
-    GivenDevices, Overcommit, ClaimUsers, Placement, QueueBounds, Gangs, StrictBudgets, BarePods, Guarantee, Needless,
-    InVain, Idle,
-)  # fmt: skip
+    *(GivenDevices, Overcommit, ClaimUsers, Placement, QueueBounds, Gangs, StrictBudgets, BarePods, Guarantee),
+    *(Needless, InVain, Idle, Starving),
+)
 
 
 class Auditor:
@@ -80,9 +81,10 @@ class Auditor:
             if pod is not None and not is_over(pod) and not is_made_again(self.scene, pod) and not self._ends:
                 self.case.say("bare pod", f"{move.key} is evicted by the keeper ({move.cause})")
 
-    def disturbed(self) -> None:
+    def disturbed(self, do: str) -> None:
         """Somebody from outside has done something."""
         self.case.deeds += 1
+        self.case.refused |= do == "fail"
 
     def crashed(self) -> None:
         """The leader has died."""

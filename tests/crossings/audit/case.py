@@ -56,6 +56,8 @@ class Case:
     deeds: int = 0
     """How often somebody from outside has done something."""
     crashes: int = 0
+    refused: bool = False
+    """Whether the API server has refused writes."""
     breaches: list[Breach] = field(default_factory=list)
     excused: Counter[str] = field(default_factory=Counter)
 

@@ -148,7 +148,8 @@ def _asked(view: WhatIf, pod: Object, node: str) -> Iterator[tuple[str, list[Wan
             using = [uid for uid in users(scene, claim) if uid not in view.gone and uid != uid_of(pod)]
             if here.issuperset(results(claim)):
                 continue
-            yield ("a claim that is allocated elsewhere" if using else "", wants_of(spec(claim)))
+            stays = using or not view.frees_idle
+            yield ("a claim that is allocated elsewhere" if stays else "", wants_of(spec(claim)))
         elif claim is not None:
             shared = _placed_with(view, namespace, name)
             if shared:

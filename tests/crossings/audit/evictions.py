@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.crossings.audit.case import Case, Rule
 from tests.crossings.audit.orders import Order, Verb
-from tests.crossings.audit.quantities import ENDLESS, bound_milli
-from tests.crossings.audit.queues import held, queue_of
+from tests.crossings.audit.queues import beside, beyond_quota, held, queue_of
 from tests.crossings.audit.scene import (
     Object,
     condition,
@@ -23,7 +21,7 @@ from tests.crossings.audit.scene import (
 )
 from tests.crossings.audit.units import gang_of, is_made_again, units
 
-MOVED, RECLAIMED, PREEMPTED = "moved so that", "reclaimed for queue", "preempt"
+MOVED = "moved so that"
 SCHEDULER_REASON = "PreemptionByScheduler"
 
 
@@ -45,19 +43,16 @@ class Guarantee(Rule):
 
     def ordered(self, orders: Sequence[Order]) -> None:
         scene = self.case.scene
-        evictions = [each for each in orders if each.verb is Verb.EVICT and RECLAIMED in each.message]
-        holds = held(scene, scene.standing()) if evictions else {}
+        evictions = [each for each in orders if each.verb is Verb.EVICT and MOVED not in each.message]
+        holds = held(scene, scene.standing()) if evictions and scene.of("Queue") else {}
         for order in evictions:
-            pod = scene.pods.get(order.uid)
-            name = "" if pod is None else queue_of(scene, pod)
-            queue = scene.of("Queue").get(("", name))
-            if queue is None or f"{RECLAIMED} {name}," in order.message:
-                continue
-            has: Counter[str] = holds.get(name, (Counter(), Counter()))[0]
-            shares = (spec(queue).get("resources") or {}).items()
-            quotas = {resource: bound_milli(share.get("quota", 0)) for resource, share in shares}
-            if quotas and all(has[resource] <= quota < ENDLESS for resource, quota in quotas.items()):
-                self.case.say("guarantee", f"{order.key} of queue {name}, which is within its quota: {order.message}")
+            victim, claimant = scene.pods.get(order.uid), scene.pods.get(order.claimant)
+            theirs = "" if victim is None else queue_of(scene, victim)
+            ours = "" if claimant is None else queue_of(scene, claimant)
+            name = beside(scene, theirs, ours) if theirs and ours else ""
+            if name and not beyond_quota(scene, name, holds):
+                told = f"{order.key} of queue {name}, which is within its quota, goes for queue {ours}"
+                self.case.say("guarantee", f"{told} ({order.message})")
 
 
 @dataclass
@@ -81,7 +76,7 @@ class InVain(Rule):
         self._open: list[Eviction] = []
         self._ran: set[str] = set()
         self._bound: list[tuple[str, int]] = []
-        """Node and priority of every pod that was bound since the last rest."""
+        """Node and priority of every pod that was bound since the last rest, and may have been."""
 
     def ordered(self, orders: Sequence[Order]) -> None:
         for order in orders:
@@ -96,7 +91,7 @@ class InVain(Rule):
             return
         if new is not None and node_of(new) and (old is None or not node_of(old)):
             self._ran.add(uid_of(new))
-            self._bound.append((node_of(new), priority(new)))
+            self._note_bind(new)
         order = self._ordered.get(uid_of(pod))
         told = condition(pod, "DisruptionTarget").get("reason") == SCHEDULER_REASON
         if order is not None and told and (new is None or is_leaving(new)):
@@ -128,8 +123,14 @@ class InVain(Rule):
             about = f"{eviction.order.key} on {eviction.node} was evicted for {name_of(claimant)}, which does not run"
             case.say("in vain", f"{about} ({eviction.order.message})")
 
+    def _note_bind(self, pod: Object) -> None:
+        scene = self.case.scene
+        name = queue_of(scene, pod)
+        if not name or not beyond_quota(scene, name, held(scene, scene.standing())):
+            self._bound.append((node_of(pod), priority(pod)))
+
     def _outdone(self, eviction: Eviction, claimant: Object) -> bool:
-        """Whether a more important pod got the node, as kube-scheduler would have it, too."""
+        """Whether a more important pod got the node, as kube-scheduler would have it."""
         if queue_of(self.case.scene, claimant):
             return False
         return any(node == eviction.node and rank > priority(claimant) for node, rank in self._bound)

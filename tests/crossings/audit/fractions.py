@@ -28,13 +28,15 @@ def given(pod: Object) -> list[int]:
     return [int(each) for each in text.split(",") if each.strip().isdigit()]
 
 
-def loads(view: WhatIf, node: str, known: dict[str, list[int]]) -> list[int]:
-    """How much of each GPU of a node is in use. `known` has what the scheduler gave to each pod, by uid."""
+def loads(view: WhatIf, node: str, known: dict[str, list[int]], *, guess: bool = True) -> list[int]:
+    """How much of each GPU of a node is in use. `known` has what the scheduler gave to each pod, by uid; where others
+    are is a guess.
+    """
     load = [0] * (offered(view.scene.nodes[node]).get(GPU, 0) // WHOLE)
     for pod in view.on(node):
         uid = str(pod["metadata"]["uid"])
         share, has = share_of(pod), known.get(uid)
-        if has is None:
+        if has is None and guess:
             place(load, share, requests(pod).get(GPU, 0) // WHOLE)
         for index in has or ():
             if index < len(load):

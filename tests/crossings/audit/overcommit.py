@@ -55,7 +55,7 @@ class Overcommit(Rule):
         if not self.case.terms.shares_gpus:
             return
         given = self.case.fitting.given
-        load = loads(WhatIf(self.case.scene), node, given)
+        load = loads(WhatIf(self.case.scene), node, given, guess=False)
         for index in given.get(uid_of(pod), ()):
             if index >= len(load):
                 self.case.say(RULE, f"{name_of(pod)} has GPU {index} of {node}, which has {len(load)}")
@@ -92,8 +92,9 @@ class GivenDevices(Rule):
         if new is None:
             given.pop(uid_of(old or {}), None)
         elif node_of(new) and (old is None or not node_of(old)) and self.case.ours(new):
-            text = notes(new).get("moorage.dev/devices") or ""
-            given[uid_of(new)] = [int(each) for each in text.split(",") if each.strip().isdigit()]
+            text = notes(new).get("moorage.dev/devices")
+            if text is not None:
+                given[uid_of(new)] = [int(each) for each in text.split(",") if each.strip().isdigit()]
 
 
 class ClaimUsers(Rule):

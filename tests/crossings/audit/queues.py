@@ -144,6 +144,25 @@ def queue_refuses(view: WhatIf, pod: Object) -> str:
     return next((str(each) for each in excesses(scene, name, after) if grows(each, before, after)), "")
 
 
+def beyond_quota(scene: Scene, name: str, holds: Holds) -> list[str]:
+    """The resources of which a queue has more than its quota."""
+    queue = scene.of("Queue").get(("", name))
+    shares = {} if queue is None else spec(queue).get("resources") or {}
+    has = holds.get(name, (Counter(), Counter()))[0]
+    return [resource for resource, share in shares.items() if has[resource] > bound_milli(share.get("quota", 0))]
+
+
+def beside(scene: Scene, victim: str, claimant: str) -> str:
+    """The queue on the way up from that of a victim that stands beside one of the claimant; empty if there is none."""
+    mine = {queue["metadata"]["name"] for queue in path(scene, claimant)}
+    below = ""
+    for queue in path(scene, victim):
+        if queue["metadata"]["name"] in mine:
+            return below
+        below = queue["metadata"]["name"]
+    return below
+
+
 def grows(excess: Excess, before: Holds, after: Holds) -> bool:
     """Whether there is more of what is too much than before."""
     had = before.get(excess.queue, (Counter(), Counter()))[excess.fixed]

@@ -25,12 +25,15 @@ class Quiet(Rule):
         self._writes: Counter[str] = Counter()
         self._changed_s = 0.0
         self._evictions: Counter[str] = Counter()
-        self.rounds = self._rounds = 0
-        """Searches for room so far, and how many there were at the last change."""
+        self.rounds = self._before = self._rounds = 0
+        """Searches for room so far, how many there were at the last change, and how many soon after it."""
 
     def ordered(self, orders: Sequence[Order]) -> None:
+        soon = self.case.now_s < self._changed_s + TRIED_AGAIN_S
+        if soon:
+            self._rounds = self.rounds
         for order in orders:
-            if order.verb is not Verb.BIND and self.case.now_s < self._changed_s + TRIED_AGAIN_S:
+            if soon and order.verb is not Verb.BIND:
                 self._writes[order.key] += 1
             if order.verb is Verb.EVICT:
                 self._evictions[order.reason] += 1
@@ -42,7 +45,7 @@ class Quiet(Rule):
             return
         self._writes.clear()
         self._changed_s = self.case.now_s
-        self._rounds = self.rounds
+        self._before = self._rounds = self.rounds
 
     def rested(self) -> None:
         scene = self.case.scene
@@ -51,8 +54,8 @@ class Quiet(Rule):
             most = MOST_WRITES + (MOST_FOR_TURNS if key in gangs else 0)
             if count > most and not self.case.terms.extended:  # an extender is asked again every minute
                 self.case.say("rest", f"{count} writes about {key} since the last change")
-        if self.rounds - self._rounds > MOST_ROUNDS:
-            self.case.say("rest", f"{self.rounds - self._rounds} searches for room since the last change")
+        if self._rounds - self._before > MOST_ROUNDS:
+            self.case.say("rest", f"{self._rounds - self._before} searches for room since the last change")
         most = 3 * max(len(self.case.scene.pods), 5)
         for reason, count in self._evictions.items():
             if count > most:

@@ -39,7 +39,7 @@ class Idle(Rule):
 
     def _try(self, unit: Unit, needed: list[Object]) -> None:
         try:
-            found = Planner(self.case.fitting, WhatIf(self.case.scene)).places(needed)
+            found = Planner(self.case.fitting, WhatIf(self.case.scene, frees_idle=True)).places(needed)
         except TooManyStepsError:
             self.case.excused["waiting units not tried, too large"] += 1
             return
@@ -50,5 +50,5 @@ class Idle(Rule):
 
     def _told(self, unit: Unit) -> None:
         for pod in unit.waiting:
-            if not condition(pod, "PodScheduled").get("message"):
+            if not condition(pod, "PodScheduled").get("message") and not self.case.refused:
                 self.case.say("untold", f"{name_of(pod)} waits, and nothing says why")

@@ -15,6 +15,8 @@ class WhatIf:
     scene: Scene
     gone: frozenset[str] = frozenset()
     """Uids."""
+    frees_idle: bool = False
+    """Whether a claim that nobody uses is taken to give its devices back."""
     placed: list[tuple[Object, str]] = field(default_factory=list)
     """Pod and node, in the order in which they were placed."""
 

@@ -29,6 +29,12 @@ def _claimless(each: Workload) -> bool:
     return "resourceClaims" not in each.spec and not {"fractions", "whole GPUs"} & {*each.marks}
 
 
+def _slim(each: Workload, draw: Random) -> None:
+    """Often cores are not what is scarce."""
+    if draw.random() < 0.6:
+        ask(each.template, "cpu", "250m")
+
+
 def _claims(each: Workload, **source: str) -> None:
     each.spec["resourceClaims"] = [{"name": "device", **source}]
     each.spec["containers"][0]["resources"]["claims"] = [{"name": "device"}]
@@ -51,8 +57,9 @@ def _claim(sketch: Sketch, each: Workload, name: str, **status: Body) -> None:
 def claims(sketch: Sketch, draw: Random) -> None:
     """Each pod has a claim of its own, from a template."""
     _offer(sketch, draw)
-    for each in sketch.mark("claims", draw, _claimless, most=3):
+    for each in sketch.mark("claims", draw, _claimless, most=4):
         count = draw.choice([1, 1, 1, 2])
+        _slim(each, draw)
         _claims(each, resourceClaimTemplateName=each.name)
         _template(sketch, each, draw.choice(["any", "any", "large"]), count)
 
@@ -61,6 +68,7 @@ def shared_claims(sketch: Sketch, draw: Random) -> None:
     """The pods of a workload share one claim."""
     _offer(sketch, draw)
     for each in sketch.mark("shared claims", draw, _claimless, most=2):
+        _slim(each, draw)
         _claims(each, resourceClaimName=f"{each.name}-shared")
         _claim(sketch, each, f"{each.name}-shared")
 
@@ -86,7 +94,8 @@ def extended_resources(sketch: Sketch, draw: Random) -> None:
     for each in sketch.objects:
         if each["kind"] == "DeviceClass" and each["metadata"]["name"] == "any":
             each["spec"]["extendedResourceName"] = EXTENDED
-    for workload in sketch.mark("extended resources", draw, most=2):
+    for workload in sketch.mark("extended resources", draw, most=3):
+        _slim(workload, draw)
         ask(workload.template, EXTENDED, "1")
 
 
@@ -109,14 +118,16 @@ def fractions(sketch: Sketch, draw: Random) -> None:
     sketch.plugin("SharedDevices")
     if draw.random() < 0.5:
         sketch.plugin("Fragmentation")
-    for each in sketch.mark("fractions", draw, _claimless, most=3):
+    for each in sketch.mark("fractions", draw, _claimless, most=4):
+        _slim(each, draw)
         each.notes["gpu-fraction"] = draw.choice(["0.3", "0.5", "0.5", "0.7"])
 
 
 def whole_gpus(sketch: Sketch, draw: Random) -> None:
     """GPUs by number."""
     _gpus(sketch, draw)
-    for each in sketch.mark("whole GPUs", draw, _claimless, most=2):
+    for each in sketch.mark("whole GPUs", draw, _claimless, most=3):
+        _slim(each, draw)
         ask(each.template, GPU, draw.choice(["1", "1", "2"]))
 
 

@@ -78,9 +78,8 @@ def extenders(sketch: Sketch, draw: Random) -> None:
     """An HTTP extender refuses a node, and prefers others."""
     refused = draw.choice(sketch.nodes)["metadata"]["labels"]
     refused["extender"] = "refused"
-    sketch.extenders.append(
-        {"urlPrefix": "http://extender.invalid", "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1}
-    )
+    verbs = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt"}
+    sketch.extenders.append({"urlPrefix": "http://extender.invalid", **verbs, "weight": 1})
 
 
 def repacking(sketch: Sketch, draw: Random) -> None:

@@ -47,6 +47,7 @@ class DeviceControllers:
                     self._make_claims(uid)
             elif change.kind == CLAIM and change.type is not ChangeType.DELETED:
                 self._make_ready(change.object)
+                self._let_go(change.object)
             elif change.kind == "Pod":
                 if change.type is ChangeType.DELETED or status_of(change.object).get("phase") in FINISHED:
                     self._give_back(change.object)
@@ -98,10 +99,21 @@ class DeviceControllers:
             kind, namespace, name = key_of(claim)
             freed = {} if others else {"allocation": None, "devices": None}
             self._store.patch_status(kind, namespace, name, {"reservedFor": others or None, **freed})
-            finalizers = metadata_of(claim).get("finalizers") or ()
-            if not others and DELETE_PROTECTION in finalizers:
-                left = [each for each in finalizers if each != DELETE_PROTECTION]
-                self._store.patch(kind, namespace, name, {"metadata": {"finalizers": left or None}})
+            if not others:
+                self._unprotect(claim)
+
+    def _let_go(self, claim: KubeObject) -> None:
+        """A claim that is deleted before any pod used it is protected by its finalizer only."""
+        if metadata_of(claim).get("deletionTimestamp"):
+            present = self._store.find(*key_of(claim))
+            if present is not None and not status_of(present).get("reservedFor"):
+                self._unprotect(present)
+
+    def _unprotect(self, claim: KubeObject) -> None:
+        finalizers = metadata_of(claim).get("finalizers") or ()
+        if DELETE_PROTECTION in finalizers:
+            left = [each for each in finalizers if each != DELETE_PROTECTION]
+            self._store.patch(*key_of(claim), {"metadata": {"finalizers": left or None}})
 
     # --- drivers ---
 
