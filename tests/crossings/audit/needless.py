@@ -6,23 +6,22 @@ from collections.abc import Iterable, Sequence
 
 from tests.crossings.audit.case import Rule
 from tests.crossings.audit.evictions import MOVED
+from tests.crossings.audit.opaque import is_opaque
 from tests.crossings.audit.orders import Order, Verb
 from tests.crossings.audit.planning import Planner, TooManyStepsError
 from tests.crossings.audit.scene import Object, is_leaving, node_of, priority, status, uid_of
 from tests.crossings.audit.units import gang_of
 from tests.crossings.audit.whatif import WhatIf
 
-OPAQUE = {"ControllerSpread", "SpotPlacement", "PlacementStrategy", "OnePodPerNode", "PlanSort"}
-"""Plugins whose rules the auditor does not compute."""
 _MOST_PODS = 8
 
 
 class Needless(Rule):
-    """Tries every plan without one of its evictions; gangs are left out whole."""
+    """Tries every plan without one of its evictions, on the nodes that it promises; gangs are left out whole."""
 
     def ordered(self, orders: Sequence[Order]) -> None:
         evictions = [each for each in orders if each.verb is Verb.EVICT and each.claimant]
-        if not evictions or self.case.late or OPAQUE & self.case.terms.plugins:
+        if not evictions or self.case.late:
             return
         claimants = self._claimants(evictions, orders)
         if claimants is None or len(claimants) > _MOST_PODS:
@@ -37,19 +36,24 @@ class Needless(Rule):
             ]
             gone = {each.uid for each in evictions} - block
             view = self._view(orders, gone, claimants, rank)
-            try:
-                found = Planner(self.case.fitting, view).places([*claimants, *movers])
-            except TooManyStepsError:
-                self.case.excused["plans not tried, too large"] += 1
+            pods = [*claimants, *movers]
+            if any(is_opaque(self.case, pod) for pod in pods):
                 return
-            if found is not None:
+            promised = {each.uid: each.node for each in orders if each.verb is Verb.STATUS and each.node}
+            if self._fits(view, pods, promised):
                 spared = ", ".join(each.key for each in evictions if each.uid in block)
-                self._say(spared, evictions, claimants, found)
+                names = ", ".join(f"{pod['metadata']['name']} on {promised.get(uid_of(pod), '?')}" for pod in claimants)
+                told = f"{spared} need not go of {len(evictions)}, as {names} fit beside it"
+                self.case.say("needless", f"{told} ({evictions[0].message})")
+            elif self._fits(view, pods, {}):
+                self.case.excused["evictions that other nodes would have spared"] += 1
 
-    def _say(self, spared: str, evictions: Sequence[Order], claimants: Sequence[Object], found: Sequence[str]) -> None:
-        names = ", ".join(f"{pod['metadata']['name']} on {node}" for pod, node in zip(claimants, found, strict=False))
-        why = evictions[0].message
-        self.case.say("needless", f"{spared} need not go of {len(evictions)}: without that, {names} ({why})")
+    def _fits(self, view: WhatIf, pods: Sequence[Object], promised: dict[str, str]) -> bool:
+        try:
+            return Planner(self.case.fitting, view, promised).places(pods) is not None
+        except TooManyStepsError:
+            self.case.excused["plans not tried, too large"] += 1
+            return False
 
     def _claimants(self, evictions: Iterable[Order], orders: Iterable[Order]) -> list[Object] | None:
         """The pods that get the room: those that are evicted for, and those that were promised room with them."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.crossings.audit.fitting import Fitting
 from tests.crossings.audit.queues import queue_refuses
-from tests.crossings.audit.scene import Key, Object, labels, notes, spec
+from tests.crossings.audit.scene import Key, Object, labels, notes, spec, uid_of
 from tests.crossings.audit.units import gang_of
 from tests.crossings.audit.whatif import WhatIf
 
@@ -21,8 +21,10 @@ class TooManyStepsError(Exception):
 class Planner:
     """Tries to place pods one after the other."""
 
-    def __init__(self, fitting: Fitting, view: WhatIf) -> None:
+    def __init__(self, fitting: Fitting, view: WhatIf, promised: Mapping[str, str] | None = None) -> None:
+        """`promised` has the nodes of pods that may only go there, by uid."""
         self._fitting, self._view = fitting, view
+        self._promised = promised or {}
         self._steps = 0
 
     def places(self, pods: Sequence[Object]) -> list[str] | None:
@@ -32,7 +34,8 @@ class Planner:
         pod, rest = pods[0], pods[1:]
         if queue_refuses(self._view, pod):
             return None
-        for node in sorted(self._view.scene.nodes):
+        only = self._promised.get(uid_of(pod))
+        for node in sorted(self._view.scene.nodes) if only is None else (only,):
             self._steps += 1
             if self._steps > MOST_STEPS:
                 raise TooManyStepsError

@@ -54,7 +54,8 @@ class Quiet(Rule):
             most = MOST_WRITES + (MOST_FOR_TURNS if key in gangs else 0)
             if count > most and not self.case.terms.extended:  # an extender is asked again every minute
                 self.case.say("rest", f"{count} writes about {key} since the last change")
-        if self._rounds - self._before > MOST_ROUNDS:
+        waits = any(name_of(pod) in gangs for pod in scene.waiting())
+        if self._rounds - self._before > MOST_ROUNDS + (MOST_FOR_TURNS if waits else 0):
             self.case.say("rest", f"{self._rounds - self._before} searches for room since the last change")
         most = 3 * max(len(self.case.scene.pods), 5)
         for reason, count in self._evictions.items():

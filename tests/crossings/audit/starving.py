@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.crossings.audit.budgets import budgets_of
 from tests.crossings.audit.case import Rule
-from tests.crossings.audit.needless import OPAQUE
+from tests.crossings.audit.opaque import is_opaque
 from tests.crossings.audit.planning import Planner, TooManyStepsError
 from tests.crossings.audit.queues import amounts, beside, beyond_quota, held, is_fixed, is_usable, path, queue_of
 from tests.crossings.audit.scene import Object, condition, notes, spec, uid_of
@@ -22,7 +22,7 @@ class Starving(Rule):
 
     def rested(self) -> None:
         scene = self.case.scene
-        if not scene.of("Queue") or OPAQUE & self.case.terms.plugins or self.case.terms.extended:
+        if not scene.of("Queue") or self.case.terms.extended:
             return
         entitled = [unit for unit in units(scene) if unit.waiting and self._entitled(unit)]
         if len(entitled) == 1:
@@ -36,7 +36,7 @@ class Starving(Rule):
     def _entitled(self, unit: Unit) -> bool:
         """Whether its queue, and each above it, would stay within its quota."""
         scene, pods = self.case.scene, self._needed(unit)
-        if not pods or unit.least is None or not self.case.ours(pods[0]):
+        if not pods or unit.least is None or not self.case.ours(pods[0]) or is_opaque(self.case, pods[0]):
             return False
         name = queue_of(scene, pods[0])
         if not name or not is_usable(scene, name):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.crossings.audit.case import Rule
-from tests.crossings.audit.needless import OPAQUE
+from tests.crossings.audit.opaque import is_opaque
 from tests.crossings.audit.planning import Planner, TooManyStepsError
 from tests.crossings.audit.scene import Object, condition, is_leaving, name_of, notes, spec
 from tests.crossings.audit.units import Unit, units
@@ -30,7 +30,7 @@ class Idle(Rule):
     def _needed(self, unit: Unit) -> list[Object]:
         """The pods that would have to start together; none where that is not known."""
         able = [pod for pod in unit.waiting if not spec(pod).get("schedulingGates")]
-        if not able or OPAQUE & self.case.terms.plugins or unit.least is None:
+        if not able or unit.least is None or any(is_opaque(self.case, pod) for pod in able):
             return []
         if any(SLICES in notes(pod) for pod in able):
             return []
