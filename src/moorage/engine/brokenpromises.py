@@ -9,7 +9,7 @@ of them is another one now; its queue or one above it has less than it had, or m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from moorage.core.nodes import Node
@@ -79,9 +79,9 @@ class BrokenPromises:
         del self._failures[unit.uid]
         return False
 
-    def keep(self, uids: Iterable[str]) -> None:
-        """Forget all units but these, which still wait."""
-        for uid in self._failures.keys() - set(uids) if self._failures else ():
+    def keep(self, find: Callable[[str], Unit | None]) -> None:
+        """Forget units that are not queued any more; one that extenders are asked about is."""
+        for uid in [uid for uid in self._failures if find(uid) is None]:
             del self._failures[uid]
 
     def _lasts(self, failure: _Failure, unit: Unit) -> bool:

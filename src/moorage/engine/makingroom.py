@@ -158,7 +158,7 @@ class MakingRoom:
         waiting = self._sharing.waiting()
         promised = self._state.nominations.count > 0  # who stands in line is promised nothing
         withdrawn = [pod for unit in waiting if not unit.line for pod in self._withdraw(unit)] if promised else []
-        self._broken.keep(unit.uid for unit in waiting)
+        self._broken.keep(self._context.queue.find)
         claiming = self._claiming(waiting, turn.now)
         calm = not (claiming or withdrawn or self._broken)
         self._calm, self._calm_until_s = self._claims() if calm else (), min(turn.now + _CALM_S, self._look_s)
