@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from random import Random
 
-from tests.crossings.capabilities import EXCLUDED, TABLE
+from tests.crossings.capabilities import EXCLUDED, PRESSURE, TABLE
 
 MEETING = 8
 """Capabilities of a world."""
@@ -64,9 +64,15 @@ def round_of(seed: int, number: int) -> tuple[tuple[str, ...], ...]:
 
 
 def capabilities_of(seed: int, number: int) -> tuple[str, ...]:
-    """The capabilities of a world, by its number."""
+    """The capabilities of a world, by its number: those of its row, and some for which others have to give way."""
     turn = 0
     while number >= len(round_of(seed, turn)):
         number -= len(round_of(seed, turn))
         turn += 1
-    return round_of(seed, turn)[number]
+    row = round_of(seed, turn)[number]
+    more = Random(f"{seed}/{turn}/{number}").choice(PRESSURE)
+    return tuple(each for each in TABLE if each in row or (each in more and _may_meet(each, row)))
+
+
+def _may_meet(name: str, row: Iterable[str]) -> bool:
+    return not any(frozenset({name, other}) in EXCLUDED for other in row)

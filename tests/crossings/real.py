@@ -41,6 +41,8 @@ ELSEWHERE = {
     "jobs": "the virtual kubelet ends no pods",
     "provisioned volumes": "needs a provisioner",
     "lost nodes": "the controller of lost pods takes minutes",
+    "KAI gangs": "needs the CRD of KAI",
+    "Volcano gangs": "needs the CRD of Volcano",
     "idle claims": "the claim controller frees them at once",
     "repacking": "needs a keeper, and minutes",
     "spot placement": "needs a keeper, and minutes",
@@ -89,6 +91,8 @@ class RealStage:
         while time.monotonic() < min(self._changed_s + QUIET_S, ends_s):
             self._look()
         self._look()
+        self.auditor.looked(time.time())
+        self._pass(QUIET_S)
         self.auditor.rested(time.time())
         return self.auditor
 

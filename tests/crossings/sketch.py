@@ -104,6 +104,7 @@ class Sketch:
         self.extenders: list[Body] = []
         self.finish: list[Callable[[], None]] = []
         self.terms: dict[str, Any] = {"start_s": 0.5, "stop_s": draw.choice([0.0, 1.0, 1.0, 4.0]), "late_s": 0.0}
+        self.configure("GangScheduling", reserveAfterSeconds=20, reserveForSeconds=30)
         self._begin(draw)
 
     def _begin(self, draw: Random) -> None:

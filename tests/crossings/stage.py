@@ -28,6 +28,8 @@ from tests.crossings.world import World, reading_of
 
 REST_S = 400.0
 """So long after the last deed everything has come to rest: turns of gangs, stale gangs, moves of the keeper."""
+TURN_S = 65.0
+"""A gang's turn and the pause after it, by the configuration of our worlds."""
 _TAKEOVER_S = (0.0, 2.0, 16.0)
 _MOST_TURNS, _MOST_AT_ONCE = 3000, 300
 _CHECKED = 8
@@ -95,7 +97,7 @@ class Stage:
             self._tell()
             self.auditor.disturbed(deed["do"])
             following = self.world.script[number + 1]["at"] if number + 1 < len(self.world.script) else None
-            if following is not None and following - deed["at"] >= REST_S:
+            if following is not None and following - deed["at"] > REST_S + TURN_S:
                 self._rest(began_s + deed["at"])
         self._rest(self.cluster.now_s)
         self._end()
@@ -106,6 +108,9 @@ class Stage:
         if self.leader is None:
             self._lead()
             self._go_on(self.cluster.now_s + REST_S)
+        self._tell()
+        self.auditor.looked(self.cluster.now_s)
+        self._go_on(self.cluster.now_s + TURN_S)
         self._tell()
         self.auditor.rested(self.cluster.now_s)
 

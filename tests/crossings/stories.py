@@ -112,5 +112,6 @@ class Story:
     def rest(self) -> set[str]:
         """Nothing happens for long; the rules that are breached."""
         self.now_s += 400.0
+        self.auditor.looked(self.now_s)
         self.auditor.rested(self.now_s)
         return {each.rule for each in self.auditor.breaches()}

@@ -90,6 +90,12 @@ class Auditor:
         """The leader has died."""
         self.case.crashes += 1
 
+    def looked(self, now_s: float) -> None:
+        """Nearly at rest."""
+        self.case.now_s = now_s
+        for rule in self._rules:
+            rule.looked()
+
     def rested(self, now_s: float) -> None:
         """Nothing has happened for long."""
         self.case.now_s = now_s

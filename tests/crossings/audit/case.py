@@ -86,5 +86,8 @@ class Rule:
     def changed(self, kind: str, old: Object | None, new: Object | None) -> None:
         """The API server shows a change; the scene has it already."""
 
+    def looked(self) -> None:
+        """It is nearly at rest: `rested` follows when a turn of a gang, and the pause after it, would be over."""
+
     def rested(self) -> None:
         """Nothing has happened for long."""

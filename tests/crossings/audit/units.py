@@ -23,6 +23,8 @@ from tests.crossings.audit.scene import (
 
 GROUP = "PodGroup"
 _NAMES = ("moorage.dev/pod-group", "pod-group")
+_OBJECTS = ("pod-group-name", "scheduling.k8s.io/group-name")
+"""Annotations that name a PodGroup of KAI and of Volcano."""
 _LABEL = "scheduling.x-k8s.io/pod-group"
 _LEAST = "moorage.dev/pod-group-min-available"
 
@@ -53,12 +55,17 @@ class Unit:
 
 def gang_of(scene: Scene, pod: Object) -> str:
     """The name of the pod's gang; empty for a pod without one."""
-    group = (spec(pod).get("schedulingGroup") or {}).get("podGroupName") or labels(pod).get(_LABEL)
-    named = group or next((notes(pod)[key] for key in _NAMES if key in notes(pod)), "")
+    named = _object_of(pod) or next((notes(pod)[key] for key in _NAMES if key in notes(pod)), "")
     if named:
         return f"{namespace_of(pod)}/{named}"
     top = _owning_gang(scene, pod)
     return "" if top is None else f"{namespace_of(pod)}/{metadata(top)['name']}"
+
+
+def _object_of(pod: Object) -> str:
+    """The name of the pod's PodGroup object."""
+    named = (spec(pod).get("schedulingGroup") or {}).get("podGroupName") or labels(pod).get(_LABEL)
+    return str(named or next((notes(pod)[key] for key in _OBJECTS if key in notes(pod)), ""))
 
 
 def _owning_gang(scene: Scene, pod: Object) -> Object | None:
@@ -89,7 +96,7 @@ def units(scene: Scene, pods: Iterable[Object] | None = None) -> list[Unit]:
 def least_of(scene: Scene, unit: Unit) -> int | None:
     """How many members must be together."""
     pod = unit.members[0]
-    group = (spec(pod).get("schedulingGroup") or {}).get("podGroupName") or labels(pod).get(_LABEL)
+    group = _object_of(pod)
     if group:
         found = scene.of(GROUP).get((namespace_of(pod), group))
         if found is None:

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from tests.crossings.audit.case import Rule
+from collections.abc import Iterator
+
+from tests.crossings.audit.case import Case, Rule
 from tests.crossings.audit.opaque import is_opaque
 from tests.crossings.audit.planning import Planner, TooManyStepsError
 from tests.crossings.audit.scene import Object, condition, is_leaving, name_of, notes, spec
-from tests.crossings.audit.units import Unit, units
+from tests.crossings.audit.units import Unit, gang_of, units
 from tests.crossings.audit.whatif import WhatIf
 
 SLICES = "moorage.dev/topology-slice-required"
 
 
 class Idle(Rule):
-    """Every unit that waits is tried on every node, with others of its gang in every way."""
+    """Every unit that waits is tried on every node, with others of its gang in every way. One that fits for a moment
+    only, or while a gang has its turn, is no breach.
+    """
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self._before: set[str] = set()
+
+    def looked(self) -> None:
+        self._before = {name for name, _, _ in self._fitting()}
 
     def rested(self) -> None:
+        for name, needed, nodes in self._fitting():
+            if name in self._before:
+                told = condition(needed[0], "PodScheduled").get("message") or "nothing was said"
+                what = f"{name} waits, and {len(needed)} of it would fit on {', '.join(nodes)} ({told})"
+                self.case.say("gang idle" if gang_of(self.case.scene, needed[0]) else "idle", what)
+        for pod in self.case.scene.waiting():
+            if self.case.ours(pod) and not condition(pod, "PodScheduled").get("message") and not self.case.refused:
+                self.case.say("untold", f"{name_of(pod)} waits, and nothing says why")
+
+    def _fitting(self) -> Iterator[tuple[str, list[Object], list[str]]]:
+        """Units that fit: their names, the pods that would have to start together, and where."""
         scene = self.case.scene
         if any(is_leaving(pod) for pod in scene.standing()):
             return
         for unit in units(scene):
-            if not unit.waiting or not self.case.ours(unit.members[0]):
-                continue
-            self._told(unit)
-            needed = self._needed(unit)
-            if needed:
-                self._try(unit, needed)
+            if unit.waiting and self.case.ours(unit.members[0]):
+                needed = self._needed(unit)
+                found = self._places(needed) if needed else None
+                if found is not None:
+                    yield unit.name, needed, found
 
     def _needed(self, unit: Unit) -> list[Object]:
         """The pods that would have to start together; none where that is not known."""
@@ -37,18 +58,9 @@ class Idle(Rule):
         count = max(unit.least - len(unit.standing), 1)
         return able[:count] if len(able) >= count else []
 
-    def _try(self, unit: Unit, needed: list[Object]) -> None:
+    def _places(self, needed: list[Object]) -> list[str] | None:
         try:
-            found = Planner(self.case.fitting, WhatIf(self.case.scene, frees_idle=True)).places(needed)
+            return Planner(self.case.fitting, WhatIf(self.case.scene, frees_idle=True)).places(needed)
         except TooManyStepsError:
             self.case.excused["waiting units not tried, too large"] += 1
-            return
-        if found is not None:
-            told = condition(needed[0], "PodScheduled").get("message") or "nothing was said"
-            what = f"{unit.name} waits, and {len(needed)} of it would fit on {', '.join(found)}"
-            self.case.say("gang idle" if unit.is_gang else "idle", f"{what} ({told})")
-
-    def _told(self, unit: Unit) -> None:
-        for pod in unit.waiting:
-            if not condition(pod, "PodScheduled").get("message") and not self.case.refused:
-                self.case.say("untold", f"{name_of(pod)} waits, and nothing says why")
+            return None

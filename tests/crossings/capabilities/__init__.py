@@ -34,6 +34,8 @@ TABLE: Mapping[str, Capability] = {
     "preempting never": priorities.preempting_never,
     "native gangs": gangs.native_gangs,
     "coscheduling gangs": gangs.coscheduling_gangs,
+    "KAI gangs": gangs.kai_gangs,
+    "Volcano gangs": gangs.volcano_gangs,
     "annotated gangs": gangs.annotated_gangs,
     "counted gangs": gangs.counted_gangs,
     "owned gangs": gangs.owned_gangs,
@@ -88,6 +90,15 @@ TABLE: Mapping[str, Capability] = {
     "late budgets": disturbances.late_budgets,
 }
 """Name -> what it adds, in the order in which they are added."""
+
+PRESSURE: tuple[tuple[str, ...], ...] = (
+    (),
+    ("priorities",),
+    ("reclaim",),
+    ("consolidation",),
+    ("queues", "priorities"),
+)
+"""What worlds have beside their row, so that somebody has to give way in most of them."""
 
 EXCLUDED: Mapping[frozenset[str], str] = {
     frozenset({"planning", "trials"}): "a trial's profile sorts as the others do, and the plan sorts its own way",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from itertools import pairwise
 from random import Random
 
 from tests.crossings.bodies import HOST, Body, body, node, pod_spec
+from tests.crossings.capabilities.priorities import strict_budgets
 from tests.crossings.sketch import SCALED, Sketch
 
 
@@ -96,7 +98,8 @@ def failing_writes(sketch: Sketch, draw: Random) -> None:
     """The API server refuses some writes."""
     for _ in range(draw.choice([1, 2, 3])):
         what = draw.choice(["delete", "delete", "bind", "status", "object"])
-        sketch.deed(sketch.some_time(draw), "fail", what=what, skip=draw.choice([0, 1, 2]))
+        arrival_s = max(draw.choice(sketch.workloads).at_s - 0.01, 0.0)
+        sketch.deed(draw.choice([arrival_s, sketch.some_time(draw)]), "fail", what=what, skip=draw.choice([0, 1, 2]))
 
 
 def late_writes(sketch: Sketch, draw: Random) -> None:
@@ -105,5 +108,9 @@ def late_writes(sketch: Sketch, draw: Random) -> None:
 
 
 def late_budgets(sketch: Sketch, draw: Random) -> None:
-    """The status of budgets follows some time after what it depends on."""
+    """The status of budgets follows some time after what it depends on; workloads arrive in between."""
+    strict_budgets(sketch, draw)
+    for before, each in pairwise(sketch.workloads):
+        if draw.random() < 0.4:
+            each.at_s = before.at_s + 0.1
     sketch.terms["budgets_s"] = draw.choice([0.4, 2.0])

@@ -9,7 +9,10 @@ from random import Random
 from tests.crossings.bodies import BLOCK, HOST, RACK, Body, body
 from tests.crossings.sketch import Sketch, Workload
 
-DECLARED = ("native gangs", "coscheduling gangs", "annotated gangs", "counted gangs", "owned gangs")
+DECLARED = (
+    *("native gangs", "coscheduling gangs", "annotated gangs", "counted gangs", "owned gangs"),
+    *("KAI gangs", "Volcano gangs"),
+)
 LEVELS = [BLOCK, RACK, HOST]
 
 
@@ -52,6 +55,24 @@ def _coscheduling(sketch: Sketch, each: Workload, *, late: bool) -> None:
         sketch.deed(each.at_s + 2.0, "create", object=made)
     else:
         sketch.objects.append(made)
+
+
+def _noted(sketch: Sketch, each: Workload, api_version: str) -> None:
+    sketch.objects.append(body(api_version, "PodGroup", each.name, each.namespace, spec={"minMember": each.least}))
+
+
+def kai_gangs(sketch: Sketch, draw: Random) -> None:
+    """PodGroups of KAI, which an annotation names."""
+    for each in _declare("KAI gangs", sketch, draw):
+        each.notes["pod-group-name"] = each.name
+        each.finish.append(functools.partial(_noted, sketch, each, "scheduling.run.ai/v2alpha2"))
+
+
+def volcano_gangs(sketch: Sketch, draw: Random) -> None:
+    """PodGroups of Volcano, which an annotation names."""
+    for each in _declare("Volcano gangs", sketch, draw):
+        each.notes["scheduling.k8s.io/group-name"] = each.name
+        each.finish.append(functools.partial(_noted, sketch, each, "scheduling.volcano.sh/v1beta1"))
 
 
 def annotated_gangs(sketch: Sketch, draw: Random) -> None:

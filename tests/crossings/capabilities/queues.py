@@ -36,11 +36,14 @@ def queues(sketch: Sketch, draw: Random) -> None:
         for name in ("qa", "qb"):
             quotas = {"cpu": str(draw.choice([0, capacity // 4, capacity // 2])), GPU: str(draw.choice([0, 1]))}
             shares = {
-                each: {"quota": quotas.get(each, str(draw.choice([0, 1, 2])))}
+                each: {"quota": quotas.get(each, str(draw.choice([0, 1, 2]))), "weight": draw.choice([1, 1, 3])}
                 for each in _resources(sketch)
                 if each == "cpu" or draw.random() < 0.7
             }
             sketch.objects.append(queue(name, shares))
+            if draw.random() < 0.2:
+                spec = sketch.objects[-1]["spec"]
+                spec |= {"preemptMinRuntime": "20s", "reclaimMinRuntime": draw.choice(["0s", "20s"])}
     chosen = sketch.mark("queues", draw, lambda each: not _queued(each), share=0.8)
     for number, each in enumerate(chosen):
         each.labels[LABEL] = ("qa", "qb")[number % 2]
