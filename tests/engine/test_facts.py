@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from moorage.core.budget_debts import BudgetDebts
-from moorage.core.eviction_rate import EvictionRate
 from moorage.core.state import ClusterState
 from moorage.engine.engine import Engine
 from moorage.engine.facts import FACTS, REBUILT
@@ -36,7 +34,7 @@ def everything() -> dict[type, Any]:
     engine = Engine(profiles, EngineSettings(extenders=(Extender("http://a", filter_verb="f"),)))
     state: ClusterState = engine.state
     reserving = (state.evictions, state.nominations, state.volumes, state.devices, state.devices.writes)
-    others = (*reserving, Cycle(make_pod("a"), state, 0.0), EvictionRate(1, 1), BudgetDebts())
+    others = (*reserving, state.disruptions, Cycle(make_pod("a"), state, 0.0))
     return {type(each): each for each in (*parts(engine), *others)}
 
 

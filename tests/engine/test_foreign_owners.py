@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.commands import EvictPod
+from moorage.core.disruption.ledger import owner_of
 from moorage.core.events import PodGone, PodSeen
-from moorage.core.eviction_rate import owner_of
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.membership import GROUP_LABEL

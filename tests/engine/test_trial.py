@@ -6,12 +6,13 @@ from typing import ClassVar, Literal
 
 import pytest
 
+from moorage.core.disruption.ledger import BUDGET
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Hold, Status, unschedulable
-from moorage.plugins.default_preemption import BUDGETS, DefaultPreemption, DefaultPreemptionArgs
+from moorage.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from moorage.testing import make_node, make_pod
 from tests.engine.actors import Permitter
 from tests.engine.play import Play
@@ -73,7 +74,7 @@ def test_evictions_of_a_what_if_do_not_count(policy: Literal["BestEffort", "Stri
     play = Play(DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1, pdb_policy=policy)))
     play.see(make_node("n1", cpu="4"), make_pod("low", cpu="4", node="n1", labels={"app": "low"}))
     selector = Selector((Requirement("app", Operator.IN, ("low",)),))
-    play.object_seen(BUDGETS, "default/b", PodDisruptionBudget("default", "b", selector, disruptions_allowed=1))
+    play.object_seen(BUDGET, "default/b", PodDisruptionBudget("default", "b", selector, disruptions_allowed=1))
     pod, state = make_pod("high", cpu="4", priority=10), play.engine.state
     for _ in range(2):
         with state.statement():

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moorage.core.disruption.ledger import BUDGET
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms
 from moorage.core.membership import GROUP_LABEL, Declared, GangKey
@@ -19,7 +20,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination
-from moorage.plugins.default_preemption import BUDGETS, DefaultPreemption
+from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.node_ports import NodePorts
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.priority_sort import PrioritySort
@@ -84,7 +85,7 @@ class Scene:
         for gang in self.gangs:
             gang.declare(state)
         for budget in self.budgets:
-            state.put_object(BUDGETS, budget.key, budget)
+            state.put_object(BUDGET, budget.key, budget)
         return state
 
     def gang_of(self, pod: Pod) -> Gang | None:

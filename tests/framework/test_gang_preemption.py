@@ -465,9 +465,9 @@ def test_ranks_may_be_somebody_elses_opinion() -> None:
 def test_the_guard_holds_a_gang_back_as_a_whole() -> None:
     """Too many evictions within a minute: nobody goes, everybody is tried again in time, and it is told and counted."""
     scene = Scene([node()], [low(f"l{i}", owner="web") for i in range(4)], members(2))
-    plugin = DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_owner_per_minute=3))
-    assert len(preempt_gang(scene, plugin=plugin).victims) == 2
-    held = preempt_gang_on(scene.state(), scene, plugin, now=NOW_S + 10)
+    state, plugin = scene.state(), DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_owner_per_minute=3))
+    assert len(preempt_gang_on(state, scene, plugin).victims) == 2
+    held = preempt_gang_on(state, scene, plugin, now=NOW_S + 10)
     limit = "maxEvictionsPerOwnerPerMinute allows 3 evictions of ReplicaSet default/web within a minute"
     assert held == GangOutcome(
         message=f"preemption: {limit}; waiting for 50 s.",
@@ -476,7 +476,7 @@ def test_the_guard_holds_a_gang_back_as_a_whole() -> None:
         warnings=(("PreemptionHeldBack", limit),),
     )
     assert plugin.guarded == 1
-    assert len(preempt_gang_on(scene.state(), scene, plugin, now=NOW_S + 60).victims) == 2
+    assert len(preempt_gang_on(state, scene, plugin, now=NOW_S + 60).victims) == 2
 
 
 def test_a_gang_that_exceeds_the_limit_at_once_is_told_so() -> None:

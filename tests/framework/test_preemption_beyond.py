@@ -161,21 +161,21 @@ def test_strict_budgets(allowed: int, want: tuple[str, ...], plugins: Sequence[P
 def test_the_guard_lets_a_pod_wait() -> None:
     """It is tried again when the minute has passed; the old nomination stays; a number and an event tell of it."""
     cluster = Cluster([node()], [big("low", "n1", 0)], HIGH)
-    plugin = DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1))
-    assert preempt_on(cluster.state(), HIGH, plugin, now=100.0).victims == ("low",)
-    held = preempt_on(cluster.state(), HIGH, plugin, now=120.0)
+    state, plugin = cluster.state(), DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1))
+    assert preempt_on(state, HIGH, plugin, now=100.0).victims == ("low",)
+    held = preempt_on(state, HIGH, plugin, now=120.0)
     limit = "maxEvictionsPerMinute allows 1 evictions within a minute"
     assert (held.message, held.nominates) == (f"preemption: {limit}; waiting for 40 s.", False)
     assert (held.expires_s, held.warnings, plugin.guarded) == (160.0, (("PreemptionHeldBack", limit),), 1)
-    assert preempt_on(cluster.state(), HIGH, plugin, now=160.0).victims == ("low",)
+    assert preempt_on(state, HIGH, plugin, now=160.0).victims == ("low",)
 
 
 def test_pods_that_leave_anyhow_are_no_new_evictions() -> None:
     """They are named as victims, as kube-scheduler does, but cost the guard nothing."""
     cluster = Cluster([node()], [replace(big("low", "n1", 0), deleted_s=1.0)], HIGH)
-    plugin = DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1))
+    state, plugin = cluster.state(), DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1))
     for _ in range(3):
-        assert preempt_on(cluster.state(), HIGH, plugin).victims == ("low",)
+        assert preempt_on(state, HIGH, plugin).victims == ("low",)
 
 
 @pytest.mark.parametrize(

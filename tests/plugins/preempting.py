@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from moorage.core.disruption.ledger import BUDGET
 from moorage.core.nodes import Node
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.pods import Pod
@@ -15,7 +16,7 @@ from moorage.framework.plugin import Plugin
 from moorage.framework.preemption import ALL_CANDIDATES
 from moorage.framework.runner import Runner
 from moorage.framework.status import Nomination, Status
-from moorage.plugins.default_preemption import BUDGETS, DefaultPreemption, DefaultPreemptionArgs
+from moorage.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from moorage.plugins.node_ports import NodePorts
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.priority_sort import PrioritySort
@@ -41,7 +42,7 @@ class Cluster:
     def state(self) -> ClusterState:
         state = make_state(self.nodes, self.pods)
         for budget in self.budgets:
-            state.put_object(BUDGETS, budget.key, budget)
+            state.put_object(BUDGET, budget.key, budget)
         for gang in self.gangs:
             gang.declare(state)
         for node, pods in (self.nominated or {}).items():

@@ -36,10 +36,10 @@ def make_queue(name: str, quota: int = 0, weight: int = 1, limit: int = UNLIMITE
 
 
 def team_pod(name: str, queue: str, gpus: int = 1, *, preemptible: bool = True, **fields: object) -> Pod:
-    """A pod of a queue that asks for GPUs."""
+    """A pod of a queue that asks for GPUs; its controller makes it anew when it is evicted."""
     labels = {QUEUE_LABEL: queue, PREEMPTIBLE_LABEL: str(preemptible).lower()}
-    given = {"cpu": "100m", "requests": {GPU: gpus}, "labels": labels, "scheduler_name": "moorage"} | fields
-    return make_pod(name, **given)  # type: ignore[arg-type]
+    given = {"cpu": "100m", "requests": {GPU: gpus}, "labels": labels, "scheduler_name": "moorage", "owner": name}
+    return make_pod(name, **(given | fields))  # type: ignore[arg-type]
 
 
 def hasty(**terms: Any) -> Sequence[Profile]:

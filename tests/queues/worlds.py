@@ -82,6 +82,7 @@ def make_job(
             scheduler_name="moorage",
             priority=priority,
             created_s=created_s,
+            owner=name,
         )
         for number in range(size)
     )

@@ -22,6 +22,7 @@ from moorage.core.arrays import Hashes, Ids, Ints, Mask, Rows
 from moorage.core.changelog import ChangeLog
 from moorage.core.columns import NOTHING, ResourceColumns
 from moorage.core.deviceindex import DEVICE_CLASS, DEVICE_KINDS, RESOURCE_SLICE, DeviceIndex
+from moorage.core.disruption.ledger import DisruptionLedger
 from moorage.core.domains import Domains
 from moorage.core.evictions import Evictions
 from moorage.core.gangs import POD_MAKERS, GangIndex
@@ -122,7 +123,7 @@ class ClusterState:
         self.pod_counts, self.pod_terms, self.owners = PodCounts(), PodTerms(), OwnerCounts()
         self.gangs, self.shared_devices = GangIndex(), DeviceColumns(self.capacity)
         self.services, self.policies = ServiceIndex(), PolicyIndex()
-        self.evictions, self.workload = Evictions(), LearnedWorkload()
+        self.evictions, self.disruptions, self.workload = Evictions(), DisruptionLedger(self), LearnedWorkload()
         self.alive, self.unschedulable = _nowhere(self.capacity), _nowhere(self.capacity)
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
         self.node_log, self.pod_log, self.start_log = ChangeLog[int](), ChangeLog[int](), ChangeLog[int]()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moorage.core.commands import Command
+from moorage.core.disruption.ledger import STRICT
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.victims import RankOf
@@ -23,7 +24,7 @@ from moorage.engine.turnover import Turnover
 from moorage.engine.units import Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change, What
-from moorage.framework.contract import GivesFractions
+from moorage.framework.contract import GivesFractions, KeepsBudgets
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
@@ -133,6 +134,14 @@ class EngineContext:
         if runner is None:
             raise LookupError(f"no profile has the scheduler name {name}")
         return runner
+
+    def keeps_budgets(self, pod: Pod) -> bool:
+        """Whether no pod may be evicted against a disruption budget, as the profile of this one says."""
+        if self.sharing is not None and self.sharing.governs(pod):
+            return self.sharing.terms(pod).pdb_policy == STRICT
+        runner = self.runner_of(pod)
+        plugin = None if runner is None else runner.plugins.first(KeepsBudgets)
+        return plugin is not None and plugin.pdb_policy == STRICT
 
     def stopped(self) -> bool:
         """Whether the call should end now. Called even where it cannot end, since each call is a sign of life."""

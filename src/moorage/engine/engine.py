@@ -12,6 +12,7 @@ from typing import Any
 from moorage.core.claimshares import begin_to_learn, learn
 from moorage.core.commands import Command
 from moorage.core.deviceindex import RESOURCE_CLAIM
+from moorage.core.disruption.ledger import BUDGET
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -415,6 +416,8 @@ class Engine:
         if kind in GANG_KINDS and said_of_gangs(self.state, before) != said_of_gangs(self.state, after):
             for pod in self.gangs.ruled_by(kind, key):
                 self._concern(pod)
+        if kind == BUDGET and before != after:
+            self.state.disruptions.written(key, exists=after is not None)
         if kind in HEALTH_KINDS:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         if kind in QUEUE_KINDS:

@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from moorage.core.budget_debts import BudgetDebts, Debt
 from moorage.core.claims import Allocation
 from moorage.core.commands import RecordEvent
 from moorage.core.deviceindex import DeviceIndex
-from moorage.core.eviction_rate import EvictionRate
+from moorage.core.disruption.ledger import DisruptionLedger, Disturbance
 from moorage.core.evictions import Evictions
 from moorage.core.membership import GangKey
 from moorage.core.nominations import Nominations
@@ -37,6 +36,7 @@ from moorage.engine.context import EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import Evictor
+from moorage.engine.gangreleases import GangReleases
 from moorage.engine.gangroom import GangRoom
 from moorage.engine.gangs import Gangs
 from moorage.engine.gangturns import GangTurns
@@ -98,14 +98,13 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     Sharing: {"wanting": dict[str, Unit], "moved": set[str], "leaving": set[str]},
     MakingRoom: {
         "expected": dict[str, Evicted],
-        "_evicted_s": list[float],
         "stale": StaleGangs,
         "usage": UsageRecord,
     },
     UsageRecord: {"samples": list[Sample]},
     StaleGangs: {
+        "releases": GangReleases,
         "_met": dict[GangKey, None],
-        "_since_s": dict[GangKey, float],
         "_due_s": dict[GangKey, float],
         "_succeeded": set[GangKey],
     },
@@ -137,7 +136,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_posted": dict[str, int],
         "_beyond": dict[str, int],
     },
-    Evictor: {"_notes": dict[str, RecordEvent]},
+    Evictor: {"_notes": dict[str, RecordEvent], "stayed": set[str]},
     Turnover: {"ends": deque[tuple[float, Requests]], "placed_s": dict[str, float]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
@@ -187,9 +186,11 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_deadlines": Deadlines,
         "_overdue": dict[GangKey, None],
         "_told": dict[GangKey, str],
-        "_stuck": dict[GangKey, str],
-        "_debts": BudgetDebts,
+        "releases": GangReleases,
+        "evictions": GangReleases,
+        "_remnants": dict[GangKey, int],
     },
+    GangReleases: {"_told": dict[GangKey, str]},
     Planning: {
         "inside": dict[str, dict[str, int]],
         "_dirty": dict[str, tuple[str, GangKey | None]],
@@ -232,9 +233,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_claimed": dict[str, dict[str, ClaimRef]],
         "_selected": dict[str, dict[str, str]],
     },
-    # Of plugins (`Plugin.remembers`).
-    EvictionRate: {"_times": deque[float], "_owners": deque[str], "_count": dict[str, int]},
-    BudgetDebts: {"_debts": deque[Debt]},
+    DisruptionLedger: {"_recent": dict[str, Disturbance], "_written": dict[str, int]},
 }
 
 REBUILT: Mapping[type, frozenset[str]] = {
@@ -336,6 +335,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Deadlines: frozenset(["_heap"]),
     GangTurns: frozenset(["_context", "_priority", "_needs"]),
     Recovery: frozenset(["_context", "_state", "_vanished"]),
+    GangReleases: frozenset(["_context", "_reason", "_condition"]),
     Planning: frozenset(
         ["_context", "_state", "_sort", "_plans", "_usable", "_units", "_members", "_nodes_at", "_recalled", "_concern"]
     ),
@@ -364,7 +364,6 @@ REBUILT: Mapping[type, frozenset[str]] = {
     ),
     UnansweredWrites: frozenset(),
     VolumeIndex: frozenset(["_objects", "_by_class", "_capacities", "_attachments"]),
-    EvictionRate: frozenset(["_per_minute", "_per_owner"]),
-    BudgetDebts: frozenset(),
+    DisruptionLedger: frozenset(["_state", "_version", "_budgets", "_count", "_spent", "_spent_until_s"]),
 }
 """Attributes that are no facts."""

@@ -127,7 +127,7 @@ class Failing:
             self._placing().bring_back(binding, Failure(f"preempted by pod {preemptor.key}", frozenset()), turn)
             turn.commands.append(preempted_event(binding.entry.pod, preemptor, record.node, deleted=False))
         else:
-            self._context.evictor.evict(record.pod, preemptor, record.node, turn.commands, holds)
+            self._context.evictor.evict(record.pod, preemptor, record.node, turn, holds)
 
     def _outranks(self, preemptor: Pod, victim: PodRecord) -> bool:
         """Checked again right before the eviction: no pod is evicted for one that is not more important."""

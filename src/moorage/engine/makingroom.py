@@ -9,14 +9,14 @@ from math import inf
 from typing import NamedTuple
 
 from moorage.core.commands import PatchPodStatus
-from moorage.core.eviction_rate import WINDOW_S, owner_of
+from moorage.core.disruption.ledger import WINDOW_S, EvictionLimits, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import reclaim_reason
 from moorage.core.queueusage import UsageRecord, UsageTerms
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.brokenpromises import BrokenPromises
 from moorage.engine.context import EngineContext
-from moorage.engine.evictor import ref_of
+from moorage.engine.evictor import SHARES, ref_of
 from moorage.engine.gangturns import GangTurns
 from moorage.engine.lifecycle import BACKOFF, BINDING, READY
 from moorage.engine.roomaskings import Askings
@@ -81,8 +81,6 @@ class MakingRoom:
         """Until when that is not looked at again while this is the same."""
         self._look_s = -inf
         """When units that wait for others to end are looked at again even if nothing happens."""
-        self._evicted_s: list[float] = []
-        """When pods were evicted within the last minute."""
         self._broken = BrokenPromises(context.state)
         self._written: set[str] = set()
         """Waiting pods whose promise was written, and not withdrawn since; the watch may not have shown it yet."""
@@ -234,9 +232,11 @@ class MakingRoom:
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
         self._spared = room.spared
         self.unfinished = room.cut
-        done = [order for order in orders if not self._held_back(order, turn.now)]
-        for order in done:
-            self._carry_out(order, turn)
+        done = 0
+        for order in orders:
+            if not self._held_back(order, turn.now):
+                self._carry_out(order, turn)
+                done += 1
         if room.cut and not done:  # otherwise the next call would do the same, and so on for ever
             self._memory.hopeless |= room.vain
         if not room.cut:
@@ -331,14 +331,16 @@ class MakingRoom:
         return pods
 
     def _held_back(self, order: Order, now: float) -> bool:
-        """Whether there have been too many evictions lately: the unit is looked at again when the minute has passed."""
-        most = 0 if self._sharing is None else self._sharing.terms(order.unit.pod).max_evictions_per_minute
-        self._evicted_s = [at_s for at_s in self._evicted_s if at_s > now - WINDOW_S]
-        if most and order.victims and len(self._evicted_s) + len(order.victims) > most:
-            self._again_s = min(self._again_s, now + WINDOW_S)
-            return True
-        self._evicted_s += [now] * len(order.victims)
-        return False
+        """Whether there have been too many evictions lately: the unit is looked at again when they are not any more."""
+        if self._sharing is None or not order.victims:
+            return False
+        victims = [record.pod for uid in order.victims if (record := self._state.record(uid)) is not None]
+        limits = EvictionLimits(self._sharing.terms(order.unit.pod).max_evictions_per_minute)
+        refusal = self._state.disruptions.too_many(victims, SHARES, limits, now)
+        if refusal is None:
+            return False
+        self._again_s = min(self._again_s, now + WINDOW_S if refusal.retry_s is None else refusal.retry_s)
+        return True
 
     def _carry_out(self, order: Order, turn: Turn) -> None:
         unit, context, state = order.unit, self._context, self._state
@@ -349,7 +351,7 @@ class MakingRoom:
             if record is not None:
                 rule = "" if uid in order.moves else self._rule(unit.pod, record.pod)
                 self._expect(record.pod, order.moves.get(uid), turn.now)
-                context.evictor.evict(record.pod, taker, record.node, turn.commands, unit.uid, why + rule)
+                context.evictor.evict(record.pod, taker, record.node, turn, unit.uid, why + rule, by=SHARES)
         for entry in list(unit.members.values()):
             node = order.nodes.get(entry.pod.uid)
             if node is not None:

@@ -6,6 +6,10 @@ placement of the others shows it. An interrupted start is completed if there is 
 the members on nodes are deleted, so that their controllers create new ones and the gang can start as a whole. Members
 without a controller, which would not be created again, and members that a disruption budget protects are not deleted:
 users are told, and the gang is completed when there is room.
+
+A gang that was evicted only in part, because a deletion failed or its leader died, is no running gang either: members
+that still stand show the mark of the eviction. If it is not complete again soon, the rest follows, tried again after
+longer and longer pauses; bare pods too, as the eviction was for all of them.
 """
 
 from __future__ import annotations
@@ -13,32 +17,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from moorage.core.budget_debts import BudgetDebts
-from moorage.core.budgets import Budgets
-from moorage.core.commands import PatchObject, PatchPodStatus, PodRef, RecordEvent
+from moorage.core.commands import PatchObject, PatchPodStatus, PodRef
+from moorage.core.disruption.ledger import Reason
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import STARTED
 from moorage.core.gangs import NATIVE_KIND, Disruption, GangTerms, lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.objects import NATIVE_GROUPS
+from moorage.core.pods import PREEMPTION
 from moorage.core.state import PodRecord
 from moorage.engine.bindingcycles import GangBinding
 from moorage.engine.context import Commands, EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.gangrecords import recorded_size, records_of
+from moorage.engine.gangreleases import AGAIN_S, GangReleases
 from moorage.engine.turn import Turn
 from moorage.engine.units import Place, Unit
-from moorage.framework.contract import GangPatience
 
 RELEASED = "GangReleased"
 """Reason of the event, and of the condition DisruptionTarget, on members that are deleted."""
-STUCK = "GangIncomplete"
-"""Reason of the event on members of a gang that could be neither completed nor released."""
+_MOST_DOUBLINGS, _LONGEST_S = 10, 300.0
+"""How often the pause between two evictions of the rest of a gang doubles, and how long it is at most."""
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
-BUDGETS = "PodDisruptionBudget"
-_AGAIN_S = 30.0
-"""How long after a release that was not possible the next one is tried."""
 
 
 class Recovery:
@@ -66,10 +67,11 @@ class Recovery:
         """Gangs past their deadline with members in binding cycles: they are released if those fail, too."""
         self._told: dict[GangKey, str] = {}
         """What the group's condition says of gangs without room."""
-        self._stuck: dict[GangKey, str] = {}
-        """What was reported of gangs that are neither completed nor released."""
-        self._debts = BudgetDebts()
-        """Releases that the status of disruption budgets does not show yet."""
+        self.releases = GangReleases(context, Reason.RELEASE, RELEASED)
+        self._remnants: dict[GangKey, int] = {}
+        """Gangs that were evicted in part -> how often the rest was told to go."""
+        self.evictions = GangReleases(context, Reason.PREEMPT, PREEMPTION)
+        """Of what is left of these."""
 
     # --- notes and queries ---
 
@@ -116,7 +118,7 @@ class Recovery:
     def runs(self, key: GangKey, terms: GangTerms) -> bool:
         """Whether a gang that has lost members was complete before."""
         there = lasting(self._state, key)
-        if not there or key in self._starting:
+        if not there or key in self._starting or self._is_remnant(key, terms, there):
             return False
         return key in self._running or self._was_complete(key, terms, there)
 
@@ -135,11 +137,11 @@ class Recovery:
             return not any(self._is_current(record) for record in there)
         gang = self._context.queue.gang(key)
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
+        if terms.disruption is not Disruption.SINGLE and self._is_evicted(key):
+            return False
         records = records_of([*waiting, *(record.pod for record in there)])
         if records:  # before the group's condition, which may be about members that are gone
             return any(record.done for record in records)
-        if terms.disruption is not Disruption.SINGLE and self._is_evicted(key):
-            return False
         since = [record.pod.scheduled_s for record in there if record.pod.scheduled_s is not None]
         if since and any(pod.created_s < min(since) for pod in waiting):  # in whole seconds: equal ones prove nothing
             return False  # whatever the group says: it may have been complete once, and started again since
@@ -150,6 +152,13 @@ class Recovery:
     def _is_evicted(self, key: GangKey) -> bool:
         """Whether an eviction of the gang has begun, and may not be finished."""
         return any(record.pod.preempted for record in self._state.gangs.standing(key).values())
+
+    def _is_remnant(self, key: GangKey, terms: GangTerms, there: list[PodRecord]) -> bool:
+        """Whether these members were to go with others that are gone, so that too few are left."""
+        if terms.disruption is Disruption.SINGLE or len(there) >= (terms.min_count or 0):
+            return False
+        stayed = self._context.evictor.stayed
+        return key in self._remnants or any(each.pod.preempted or each.pod.uid in stayed for each in there)
 
     def _is_current(self, record: PodRecord) -> bool:
         return self._context.bindings.get(record.pod.uid) is not None
@@ -180,8 +189,10 @@ class Recovery:
             return
         if key in self._running:
             self._keep_mark(key, there, turn.commands)
-            if key not in self._starting and self._context.planning is None:
-                return  # lost members are replaced; only a plan could say otherwise
+            terms = terms_of(self._state, key)
+            remnant = terms is not None and self._is_remnant(key, terms, there)
+            if key not in self._starting and self._context.planning is None and not remnant:
+                return  # lost members are replaced; only a plan or an eviction could say otherwise
         if all(self._is_ours(record) for record in there):
             self._judge(key, gang, there, turn)
 
@@ -221,8 +232,9 @@ class Recovery:
         self._starting.discard(key)
         self._carriers.pop(key, None)
         self._end_deadline(key)
+        self._end_remnant(key)
         self._gang_bindings.pop(key, None)
-        self._stuck.pop(key, None)
+        self.releases.forget(key)
         if not self._state.gangs.standing(key):
             self._whole.pop(key, None)
         if gang is None:
@@ -243,9 +255,10 @@ class Recovery:
 
     def _completed(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
         """As many members as needed are bound: write that down once."""
-        self._stuck.pop(key, None)
+        self.releases.forget(key)
         self._starting.discard(key)
         self._end_deadline(key)
+        self._end_remnant(key)
         self._told.pop(key, None)
         self._whole[key] = len(there) if terms.min_count is None else terms.min_count
         if key in self._running:
@@ -270,13 +283,26 @@ class Recovery:
             commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
     def _half_started(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
-        """An interrupted start: the recorded nodes are kept for a while, then the members on nodes are released."""
+        """An interrupted start: the recorded nodes are kept for a while, then the members on nodes are released.
+
+        Nothing is kept for a gang that was to go.
+        """
+        if key not in self._starting and (self._is_remnant(key, terms, there) or self._is_evicted(key)):
+            self._remnants.setdefault(key, 0)
         self._starting.add(key)
         if key in self._overdue:
             self._let_go(key, there, turn)
         elif key not in self._deadlines:
-            self._deadlines.set(key, turn.now + self._patience_s(there[0], terms))
-            self._keep_recorded(key, there)
+            patience_s, tries = self._patience_s(there[0], terms), self._remnants.get(key)
+            if tries is None:
+                self._keep_recorded(key, there)
+            else:
+                patience_s = min(max(patience_s, 1.0) * 2.0 ** min(tries, _MOST_DOUBLINGS), _LONGEST_S)
+            self._deadlines.set(key, turn.now + patience_s)
+
+    def _end_remnant(self, key: GangKey) -> None:
+        self._remnants.pop(key, None)
+        self.evictions.forget(key)
 
     def _end_deadline(self, key: GangKey) -> None:
         if self._deadlines or self._overdue:
@@ -285,7 +311,7 @@ class Recovery:
 
     def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
         """How long a start may take to be completed: the plugin's argument, or less if the group says so."""
-        patience = self._patience(record)
+        patience = self.releases.patience(record)
         patience_s = 0.0 if patience is None else patience.recover_seconds
         return patience_s if terms.timeout_s is None else min(patience_s, terms.timeout_s)
 
@@ -306,55 +332,35 @@ class Recovery:
         `lost`: the gang ran, and units that come first have the node of one of its members.
         """
         self._overdue.pop(key, None)
-        budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
-        why = self._objection(there, budgets, turn.now)
-        state = "is short of members" if lost else "was started in part"
-        if why is None:
-            self._debts.note((record.pod for record in there), budgets, turn.now)
-            rest = "and units that come first in the plan have their nodes" if lost else "and could not be completed"
-            message = f"pod group {key.object_key} {state} {rest}"
-            self._release(key, there, message, turn.commands)
+        if key in self._remnants:
+            self._evict_rest(key, there, turn)
             return
-        self._deadlines.set(key, turn.now + _AGAIN_S)
-        message = f"pod group {key.object_key} {state} and is not released: {why}"
-        if self._stuck.get(key) != message:
-            self._stuck[key] = message
-            for record in there:
-                reporter = self._reporter(record)
-                turn.commands.append(RecordEvent(ref_of(record.pod), "Warning", STUCK, "Releasing", message, reporter))
+        state = "is short of members" if lost else "was started in part"
+        why = "and units that come first in the plan have their nodes" if lost else "and could not be completed"
+        if self.releases.release(key, there, state, why, turn):
+            self._end_nominations(key)
+        else:
+            self._deadlines.set(key, turn.now + AGAIN_S)
 
-    def _objection(self, there: list[PodRecord], budgets: Budgets, now: float) -> str | None:
-        """Why these pods must not be deleted; None if they may."""
-        patience = self._patience(there[0])
-        bare = [record.pod.key for record in there if record.pod.template.owner is None]
-        if bare and patience is not None and not patience.release_bare_pods:
-            return f"pod {min(bare)} would not be created again, as it has no controller"
-        spent = self._debts.spent(self._state, budgets, now)
-        budget = budgets.refusing((record.pod for record in there), spent)
-        return None if budget is None else f"disruption budget {budget.key} does not allow that now"
+    def _evict_rest(self, key: GangKey, there: list[PodRecord], turn: Turn) -> None:
+        """The other members were evicted: these follow, as far as the profile keeps to budgets."""
+        self._remnants[key] += 1
+        strict = self._context.keeps_budgets(there[0].pod)
+        if self.evictions.release(key, there, "was evicted in part", "and could not be completed", turn, strict=strict):
+            self._end_nominations(key)
+        else:
+            self._deadlines.set(key, turn.now + AGAIN_S)
 
-    def _patience(self, record: PodRecord) -> GangPatience | None:
-        """How patient the profile of a pod is with gangs; None if it places none."""
-        runner = self._context.runner_of(record.pod)
-        return None if runner is None or runner.gangs is None else runner.gangs.gang_patience
-
-    def _reporter(self, record: PodRecord) -> str:
-        runner = self._context.runner_of(record.pod)
-        return record.pod.template.scheduler_name if runner is None else runner.profile.scheduler_name
-
-    def _release(self, key: GangKey, there: list[PodRecord], message: str, commands: Commands) -> None:
-        for record in there:
-            self._context.evictor.release(record.pod, RELEASED, message, self._reporter(record), commands)
+    def _end_nominations(self, key: GangKey) -> None:
         gang = self._context.queue.gang(key)
         for uid in () if gang is None else gang.members:
             self._context.end_nomination(uid)
 
     def start_anew(self, key: GangKey, there: list[PodRecord], message: str, turn: Turn) -> None:
         """Release the members of a running gang that fits elsewhere as a whole, unless that is not allowed."""
-        budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
-        if self._objection(there, budgets, turn.now) is None:
-            self._debts.note((record.pod for record in there), budgets, turn.now)
-            self._release(key, there, message, turn.commands)
+        if self.releases.objection(there, turn.now) is None:
+            self.releases.order(there, message, turn)
+            self._end_nominations(key)
 
     # --- reporting ---
 

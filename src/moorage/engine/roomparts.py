@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from moorage.core.disruption.ledger import Reason, goes
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.quantity import fineness
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.state import ClusterState, PodRecord
-from moorage.engine.sharedjobs import RunningJob, VictimUnit
+from moorage.engine.sharedjobs import RunningJob, StandingJob, VictimUnit
 from moorage.engine.units import QueuedPod, Unit
 
 
@@ -91,6 +92,16 @@ def always(_: Claimant, __: list[VictimUnit], ___: Held) -> bool:
 def nothing(_: Claimant, lost: list[VictimUnit], __: Held) -> bool:
     """As long as all find a place again."""
     return not lost
+
+
+def comes_back(record: PodRecord) -> bool:
+    """Whether a pod that leaves its node comes back elsewhere: somebody makes it again, or it has not begun to run."""
+    return record.assumed or goes(record.pod.template, Reason.MOVE)
+
+
+def movable(jobs: Sequence[StandingJob]) -> Sequence[StandingJob]:
+    """The jobs of which all pods come back elsewhere."""
+    return [each for each in jobs if all(map(comes_back, each.left))]
 
 
 def enough_free(state: ClusterState, need: Amounts) -> bool:

@@ -14,6 +14,7 @@ from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod, as_pending
 from moorage.core.state import ClusterState, PodRecord
+from moorage.engine.roomparts import comes_back
 from moorage.engine.sharedjobs import VictimUnit
 from moorage.engine.trial import NO_PRICES, Trial
 
@@ -62,17 +63,20 @@ class RoomPlacing:
     def place_again(self, records: Sequence[PodRecord], away: Away, *, home_first: bool) -> dict[str, str] | None:
         """The same for pods that are away; `home_first`: where they were before, if that is possible.
 
-        One that comes home has what it had; where another pod has that by now, it comes there like a new one.
+        One that comes home has what it had; where another pod has that by now, it comes there like a new one. Pods that
+        nobody makes again only come home.
         """
         pods = [as_pending(record.pod) for record in records]
         if self._is_planned(pods):
-            if home_first and self.go_home(records, away):
+            bound = not all(map(comes_back, records))
+            if (home_first or bound) and self.go_home(records, away):
                 return {record.pod.uid: record.node for record in records}
-            return self._seen(records, away, self._trial.place_together(pods, NO_PRICES))
+            return None if bound else self._seen(records, away, self._trial.place_together(pods, NO_PRICES))
         places: list[PodRecord] = []
         for record, pod in zip(records, pods, strict=True):
-            at_home = home_first and self.go_home((record,), away)
-            place = record if at_home else self._trial.place(pod)
+            bound = not comes_back(record)
+            at_home = (home_first or bound) and self.go_home((record,), away)
+            place = record if at_home else None if bound else self._trial.place(pod)
             if place is None:
                 return None
             places.append(place)

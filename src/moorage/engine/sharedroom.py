@@ -17,6 +17,7 @@ from math import inf
 from moorage.core.arrays import Rows
 from moorage.core.disruption.away import GONE, MOVED, Away, let_go
 from moorage.core.disruption.claims import free_abandoned
+from moorage.core.disruption.ledger import STRICT
 from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import fineness
 from moorage.core.queueorder import shortage, within
@@ -24,6 +25,7 @@ from moorage.core.queuereasons import running_since_s
 from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
+from moorage.engine.budgetguard import BudgetGuard
 from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
 from moorage.engine.departures import RoundDepartures
@@ -43,6 +45,7 @@ from moorage.engine.roomparts import (
     enough_free,
     frees_enough,
     is_plain,
+    movable,
     nothing,
 )
 from moorage.engine.roomplacing import RoomPlacing
@@ -60,9 +63,7 @@ from moorage.engine.sharedjobs import (
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
-from moorage.engine.victimbudgets import VictimBudgets
 
-STRICT = "Strict"
 _MOST_TRIES = 512
 """How many sets of victims are tried for one pod."""
 _LEAST_TRIES = 8
@@ -111,7 +112,7 @@ class RoomRound:
         self._min_runtime_s = context.turnover.least_s(sharing.min_runtime_s, now)
         self._trial = Trial(context, now)
         self._placing, self._prospects = RoomPlacing(context.state, self._trial), RoomProspects(context.state, sharing)
-        self._budgets = VictimBudgets(context.state)
+        self._guard = BudgetGuard(context.state, now)
         self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
         self._given: list[Claimant] = []
@@ -206,10 +207,7 @@ class RoomRound:
         """The state once everything that leaves is gone and nominated pods are where they are promised to be."""
         state, leaving = self._state, list[PodRecord]()
         for record in state.records():
-            if record.pod.deleted_s is not None:
-                leaving.append(record)
-            elif state.evictions.evicting(record.pod.uid):
-                self._budgets.goes(record.pod)
+            if record.pod.deleted_s is not None or state.evictions.evicting(record.pod.uid):
                 leaving.append(record)
         Away(state).take(leaving, GONE)
         free_abandoned(state)
@@ -352,7 +350,7 @@ class RoomRound:
         if not enough_free(self._state, claimant.need):
             return False
         pool = self._victims()
-        plan = self._search(claimant, {each: pool.standing(each) for each in pool.leaves}, nothing)
+        plan = self._search(claimant, {each: movable(pool.standing(each)) for each in pool.leaves}, nothing)
         return self._conclude(claimant, plan, "moved so that another pod fits")
 
     def _reclaim(self, claimant: Claimant) -> bool:
@@ -429,10 +427,11 @@ class RoomRound:
         self._tries += 1
         if self._served and (plan := self._try(claimant, [], always)) is not None:
             return plan  # others have left enough
-        self._budgets.guards = len(self._budgets) > 0
+        guard = self._guard
+        guard.on = guard.matters
         plan = self._find(claimant, victims, check)
-        if plan is None and self._budgets.guards and self._sharing.terms(claimant.unit.pod).pdb_policy != STRICT:
-            self._budgets.guards = False
+        if plan is None and guard.on and self._sharing.terms(claimant.unit.pod).pdb_policy != STRICT:
+            guard.on = False
             plan = self._find(claimant, victims, check)
         return plan
 
@@ -478,7 +477,7 @@ class RoomRound:
         sure = len(part.entries) == 1 and is_plain(self._state, part.entries[0].pod)
         tries, left = 0, without(victims, self._sharing, known) if known else victims
         for unit in VictimOrder(self._sharing, self._ledger.settle(self._state), left):
-            nodes = [n for n in unit.nodes if not self._budgets.protect([*recorded, *touching.get(n, ()), unit])]
+            nodes = [n for n in unit.nodes if not self._guard.protects([*recorded, *touching.get(n, ()), unit])]
             for node in nodes:
                 touching.setdefault(node, []).append(unit)
             for node in nodes:
@@ -516,7 +515,7 @@ class RoomRound:
             lost.extend(gone)
             return True
 
-        order = self._budgets.pass_on(VictimOrder(self._sharing, tree, victims))
+        order = self._guard.pass_on(VictimOrder(self._sharing, tree, victims))
         search = GangVictims(order, place, self._could_hold, take, self._enough)
         with self._state.statement():
             return search.find([entry.pod for entry in claimant.entries])
@@ -580,7 +579,7 @@ class RoomRound:
             stay = {uid for uid in homes if away.stays(uid)}
         if not check(part, lost, NOW):
             return None
-        if self._budgets.refuse([home.pod for uid, home in homes.items() if uid not in stay]):
+        if self._guard.refuses(home.pod for uid, home in homes.items() if uid not in stay):
             return None
         placed = {uid: node for uid, node in nodes.items() if uid not in stay}
         return ClaimPlan(placed, lost, frozenset(homes.keys() & placed.keys()))
@@ -644,7 +643,7 @@ class RoomRound:
         leaving += (uid for uid in plan.placed if uid in plan.moves)
         for record in filter(None, map(self._state.record, leaving)):
             if self._departures.note(record, claimant.unit, why, stood=record.pod.uid not in own):
-                self._budgets.goes(record.pod)
+                self._guard.spend(record.pod)
             touched[record.pod.uid] = record.pod
         for uid, node in plan.placed.items():
             self._settle(as_pending(touched[uid]) if uid in plan.moves else touched[uid], node)

@@ -1,15 +1,21 @@
 """Gangs of queues that lost so many members that the rest is of no use: evicted whole after a while.
 
 The rest holds what others in its queue, or other queues, could use; its members wait for room that may never come.
+Members that nobody makes again stay unless the profile says `releaseBarePods`, and with `pdbPolicy: Strict` budgets are
+asked. What could not be evicted is tried again.
 """
 
 from __future__ import annotations
 
+from moorage.core.disruption.ledger import Reason
 from moorage.core.gangs import lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import SUCCEEDED, Pod
+from moorage.core.state import PodRecord
 from moorage.engine.context import EngineContext
+from moorage.engine.gangreleases import AGAIN_S, GangReleases
 from moorage.engine.turn import Turn
+from moorage.framework.contract import SharingTerms
 
 STALE = "StaleGang"
 """The reason of the event and of the condition DisruptionTarget."""
@@ -20,10 +26,10 @@ class StaleGangs:
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
+        self.releases = GangReleases(context, Reason.STALE, STALE)
         self._met: dict[GangKey, None] = {}
-        self._since_s: dict[GangKey, float] = {}
-        """Gangs with too few members -> since when."""
         self._due_s: dict[GangKey, float] = {}
+        """Gangs with too few members -> when they are evicted."""
         self._succeeded: set[GangKey] = set()
         """Gangs of which a member has run to its end: the others may do so, too."""
 
@@ -45,23 +51,21 @@ class StaleGangs:
             self._look(key, turn)
 
     def _look(self, key: GangKey, turn: Turn) -> None:
-        state, sharing = self._context.state, self._context.sharing
-        there, terms = lasting(state, key), terms_of(state, key)
-        patience_s = -1.0
-        if there and sharing is not None and sharing.governs(there[0].pod):
-            patience_s = sharing.terms(there[0].pod).stale_gang_seconds
+        there, terms = lasting(self._context.state, key), terms_of(self._context.state, key)
+        sharing = self._terms(there)
         enough = terms is None or terms.min_count is None or len(there) >= terms.min_count
-        if not there or enough or patience_s < 0 or key in self._succeeded:
-            self._since_s.pop(key, None)
+        if sharing is None or sharing.stale_gang_seconds < 0 or enough or key in self._succeeded:
             self._due_s.pop(key, None)
+            self.releases.forget(key)
             if not there:
                 self._succeeded.discard(key)
-            return
-        self._due_s[key] = self._since_s.setdefault(key, turn.now) + patience_s
-        if turn.now < self._due_s[key]:
-            return
-        del self._due_s[key]
-        message = f"pod group {key.object_key} has {len(there)} members left, fewer than it needs"
-        for record in there:
-            reporter = record.pod.template.scheduler_name
-            self._context.evictor.release(record.pod, STALE, message, reporter, turn.commands)
+        elif turn.now >= self._due_s.setdefault(key, turn.now + sharing.stale_gang_seconds):
+            self._due_s[key] = turn.now + AGAIN_S
+            state = f"has {len(there)} members left, fewer than it needs,"
+            strict = self._context.keeps_budgets(there[0].pod)
+            self.releases.release(key, there, state, "", turn, strict=strict)
+
+    def _terms(self, there: list[PodRecord]) -> SharingTerms | None:
+        """How the profile of these members shares; None where there are none, or no queue has them."""
+        sharing = self._context.sharing
+        return sharing.terms(there[0].pod) if there and sharing is not None and sharing.governs(there[0].pod) else None

@@ -341,6 +341,15 @@ class PlacesGangs(Protocol):
         """How patient the engine is with them."""
 
 
+@runtime_checkable
+class KeepsBudgets(Protocol):
+    """Preempts pods for pods of its profile."""
+
+    @property
+    def pdb_policy(self) -> str:
+        """`Strict`: no pod is evicted if that violates a disruption budget."""
+
+
 class SharingTerms(Protocol):
     """How the engine shares the cluster among queues."""
 

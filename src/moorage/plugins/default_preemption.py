@@ -23,8 +23,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from moorage.core.arrays import Rows
-from moorage.core.budget_debts import BudgetDebts
-from moorage.core.eviction_rate import EvictionRate, Refusal, owner_of
+from moorage.core.disruption.ledger import BUDGET, STRICT, EvictionLimits, Refusal, owner_of
 from moorage.core.evictions import Evictions
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.pods import Pod
@@ -48,9 +47,7 @@ from moorage.framework.preemption import (
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, GangNomination, Nomination, Status, unresolvable, unschedulable
 
-BUDGETS = "PodDisruptionBudget"
 NEVER = "Never"
-STRICT = "Strict"
 
 _BY_POLICY = "preemption: not eligible due to preemptionPolicy=Never."
 _BY_TERMINATING = "preemption: not eligible due to a terminating pod on the nominated node."
@@ -81,6 +78,11 @@ class DefaultPreemptionArgs(PluginArgs):
             raise ValueError("minCandidateNodesPercentage and minCandidateNodesAbsolute are both 0; raise one of them")
         return self
 
+    @property
+    def limits(self) -> EvictionLimits:
+        """How many evictions there may be within a minute."""
+        return EvictionLimits(self.max_evictions_per_minute, self.max_evictions_per_owner_per_minute)
+
     def enough(self, node_count: int) -> int:
         """The number of candidates to look for among this many nodes."""
         share = node_count * self.min_candidate_nodes_percentage // 100
@@ -94,11 +96,9 @@ class DefaultPreemption(Plugin):
     Args: ClassVar[type[PluginArgs]] = DefaultPreemptionArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What(0)
-    kinds: ClassVar[frozenset[str]] = frozenset({BUDGETS})
+    kinds: ClassVar[frozenset[str]] = frozenset({BUDGET})
     remembers: ClassVar[Mapping[str, Any]] = {
         "_evictions": Evictions | None,
-        "_rate": EvictionRate,
-        "_debts": BudgetDebts,
     }
 
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
@@ -109,8 +109,11 @@ class DefaultPreemption(Plugin):
         """How many times the limit of evictions held a preemptor back."""
         self._table: VictimTable | None = None
         self._evictions: Evictions | None = None
-        self._rate = EvictionRate(self.args.max_evictions_per_minute, self.args.max_evictions_per_owner_per_minute)
-        self._debts = BudgetDebts()
+
+    @property
+    def pdb_policy(self) -> str:
+        """Whether disruption budgets may be violated where nothing else helps."""
+        return self.args.pdb_policy
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor until the deletion of its victims was answered."""
@@ -139,20 +142,20 @@ class DefaultPreemption(Plugin):
         if not len(rows):
             return VictimsFound()
         table = self._fresh_table(cycle.state, runner.rank_of)
-        rules = self._rules(cycle, table, cycle.template.priority)
+        rules = self._rules(cycle, cycle.template.priority)
         skipped = None if judgement.refusal is not None else judgement.skipped
         return VictimSearch(cycle, runner, table, self.args.enough(len(rows)), rules).search(rows, skipped)
 
     def _fresh_table(self, state: ClusterState, rank_of: RankOf | None) -> VictimTable:
         if self._table is None or self._table.state is not state or self._table.opinion != rank_of:
             self._table = VictimTable(state, rank_of)
-        self._table.refresh(state.objects.get(BUDGETS, {}))
+        self._table.refresh(state.objects.get(BUDGET, {}))
         return self._table
 
-    def _rules(self, cycle: Cycle, table: VictimTable, priority: int) -> EvictionRules:
+    def _rules(self, cycle: Cycle, priority: int) -> EvictionRules:
         if self.args.pdb_policy != STRICT:
             return EvictionRules(priority)
-        return EvictionRules(priority, strict=True, spent=self._debts.spent(cycle.state, table.budgets, cycle.now))
+        return EvictionRules(priority, strict=True, spent=cycle.state.disruptions.spent(cycle.now))
 
     # --- a gang ---
 
@@ -170,8 +173,8 @@ class DefaultPreemption(Plugin):
             if refused is not None:
                 return unschedulable(refused)
         table = self._fresh_table(state, runner.rank_of)
-        rules = self._rules(cycles[0], table, _least_priority(cycles))
-        budgets = state.objects.get(BUDGETS, {})
+        rules = self._rules(cycles[0], _least_priority(cycles))
+        budgets = state.objects.get(BUDGET, {})
         planner = runner.plugins.first(PlansGangs)
         domains = None if planner is None else planner.gang_domains(cycles, needs)
         if planner is not None and domains is not None:
@@ -215,20 +218,16 @@ class DefaultPreemption(Plugin):
     # --- limits ---
 
     def _held_back(self, cycles: Sequence[Cycle], uids: Iterable[str]) -> Status | None:
-        """Why these evictions must wait; None if they may be carried out, which counts them, unless it is undone."""
+        """Why these evictions must wait; None if they may be carried out, which spends them, unless it is undone."""
         state, now = cycles[0].state, cycles[0].now
         records = [record for uid in uids if (record := state.record(uid)) is not None and staying(state, record)]
-        owners = [owner_of(record.pod) for record in records]
-        refusal = self._rate.refusal(owners, now)
+        pods, whose = [record.pod for record in records], cycles[0].template.scheduler_name
+        refusal = state.disruptions.too_many(pods, whose, self.args.limits, now)
         if refusal is None:
-            self._rate.note(owners, now)
-            state.undo.note(lambda: self._rate.take_back(len(owners)))
-            if self.args.pdb_policy == STRICT and self._table is not None:
-                debts = self._debts.note((record.pod for record in records), self._table.budgets, now)
-                state.undo.note(lambda: self._debts.take_back(debts))
+            state.disruptions.spend(pods, whose, now)
             return None
         self.guarded += 1
-        note = _too_many(refusal, [record.pod for record in records])
+        note = _too_many(refusal, pods)
         cycles[0].warn(_GUARDED, note)
         if refusal.retry_s is None:
             return unschedulable(f"preemption: {note}.")

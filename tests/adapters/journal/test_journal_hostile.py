@@ -97,7 +97,7 @@ def test_an_image_of_the_old_kind_runs_nothing(tmp_path: Path) -> None:
     [
         named(1, "state:ClusterState", {}),
         named(1, "os:system", {}),
-        named(1, "eviction_rate:EvictionRate", {"per_minute": 1}),
+        named(1, "unanswered:UnansweredWrites", {}),
         named(1, "edits:Changed", {}),
         named(1, "pods:Pod", {}),
         named(1, "events:ObjectSeen", {"kind": "Deployment", "key": "a/b", "value": "text"}),

@@ -78,7 +78,7 @@ def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
 
 def _reserving(state: ClusterState) -> tuple[Any, ...]:
     """Parts of the state that hold what objects do not say."""
-    return state.nominations, state.evictions, state.volumes, state.devices, state.devices.writes
+    return state.nominations, state.evictions, state.volumes, state.devices, state.devices.writes, state.disruptions
 
 
 def _chunks(section: int, values: Iterable[Any]) -> Iterator[list[Any]]:
