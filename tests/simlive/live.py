@@ -8,6 +8,7 @@ pods of several workloads in turn, as it happens. What comes of a file is read b
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,8 @@ from tests.patience import eventually
 from tests.simlive.files import HOSTNAME, KINDS, SCHEDULER, Object
 
 PATIENCE_S = 120.0
+CALM_S = 0.5
+"""How long nothing must come any more: longer than a controller takes to see that an owner is gone."""
 CONTROLLERS = ",".join(
     f"{name}-controller"
     for name in (
@@ -34,13 +37,14 @@ PATHS = {
     "Node": "/api/v1/nodes",
     "Service": "/api/v1/namespaces/default/services",
     "ReplicationController": "/api/v1/namespaces/default/replicationcontrollers",
-    "Pod": "/api/v1/namespaces/default/pods",
     **{
         kind: f"/apis/apps/v1/namespaces/default/{kind.lower()}s"
         for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
     },
     **{kind: f"/apis/batch/v1/namespaces/default/{kind.lower()}s" for kind in ("CronJob", "Job")},
+    "Pod": "/api/v1/namespaces/default/pods",
 }
+"""Owners before what they own, so that these are not made again while they are deleted."""
 API_VERSIONS = {
     kind: "v1" if path.startswith("/api/") else path.removeprefix("/apis/").partition("/namespaces")[0]
     for kind, path in PATHS.items()
@@ -88,23 +92,31 @@ class Live:
             self.clear()
 
     def clear(self) -> None:
-        """Delete everything, and wait until it is gone."""
+        """Delete everything, and wait until it is gone and stays so: a controller may make one more pod meanwhile."""
+        seen_s = time.monotonic()
 
         def gone() -> bool:
-            left = False
-            for kind, path in PATHS.items():
-                for each in self._list(kind):
-                    name = each["metadata"]["name"]
-                    if name == "kubernetes":
-                        continue
-                    left = True
-                    if each["metadata"].get("finalizers"):
-                        self._plane.request("PATCH", f"{path}/{name}", {"metadata": {"finalizers": None}})
-                    how = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
-                    self._plane.request("DELETE", f"{path}/{name}", how)
-            return not left
+            nonlocal seen_s
+            if self._deletes_any():
+                seen_s = time.monotonic()
+            return time.monotonic() - seen_s > CALM_S
 
         eventually(gone, PATIENCE_S, "everything is deleted")
+
+    def _deletes_any(self) -> bool:
+        """Delete what there is; whether there was anything."""
+        left = False
+        for kind, path in PATHS.items():
+            for each in self._list(kind):
+                name = each["metadata"]["name"]
+                if name == "kubernetes":
+                    continue
+                left = True
+                if each["metadata"].get("finalizers"):
+                    self._plane.request("PATCH", f"{path}/{name}", {"metadata": {"finalizers": None}})
+                how = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+                self._plane.request("DELETE", f"{path}/{name}", how)
+        return left
 
     def _create(self, obj: Object) -> None:
         path = PATHS[obj["kind"]]
