@@ -17,6 +17,7 @@ from moorage.core.gangs import NATIVE_KIND
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
+from moorage.core.victims import VictimTable
 from moorage.engine.engine import Engine
 from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import build_profiles
@@ -156,7 +157,9 @@ class History:
             checked=seed % 4 == 0,
         )
         self.world = World(make_engine, rng, habits)
-        self.world.on_orders = self._check_binds
+        self.world.on_orders = self._check_orders
+        self.victims: VictimTable | None = None
+        """Kept up to date with what the plan says of ranks."""
         self.world.on_bound = self._note_whole
         self.whole: dict[str, int] = {}
         """Gang that has been complete -> how many pods it had to have then."""
@@ -363,12 +366,23 @@ class History:
         want = planned(self.world, self.whole)
         assert running(self.world) == want, f"in the end {running(self.world)} run, and {want} should"
 
-    def _check_binds(self, commands: list[Command]) -> None:
-        """No node gets a second pod."""
+    def _check_orders(self, commands: list[Command]) -> None:
+        """No node gets a second pod; and who may be evicted is known though only some rows are looked at."""
+        self._check_ranks()
         for command in commands:
             if isinstance(command, Bind):
                 others = [pod.key for pod in self.world.pods.values() if taken_by(pod, command.node)]
                 assert not others, f"{command.pod.name} goes to {command.node} beside {others}"
+
+    def _check_ranks(self) -> None:
+        state, planning = self.world.engine.state, self.world.engine.planning
+        if self.victims is None or self.victims.ranks is not planning:
+            self.victims = VictimTable(state, planning)
+        anew = VictimTable(state, planning)
+        for table in (self.victims, anew):
+            table.refresh({})
+        rows, depth = state.rows(), min(self.victims.depth, anew.depth)
+        assert (self.victims.rank[:depth, rows] == anew.rank[:depth, rows]).all(), "ranks are not those of the plan"
 
 
 def taken_by(pod: Pod, node: str) -> bool:

@@ -15,7 +15,7 @@ from moorage.core.nodes import Node
 from moorage.core.objects import COSCHEDULING_GROUPS, PodDisruptionBudget, PodGroup
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
-from moorage.core.victims import RankOf
+from moorage.core.victims import Ranks
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
@@ -107,12 +107,10 @@ class GangOutcome:
     warnings: tuple[tuple[str, str], ...] = ()
 
 
-def runner_with(
-    state: ClusterState, plugin: DefaultPreemption, *plugins: Plugin, rank_of: RankOf | None = None
-) -> Runner:
+def runner_with(state: ClusterState, plugin: DefaultPreemption, *plugins: Plugin, ranks: Ranks | None = None) -> Runner:
     """A runner of a small profile with this plugin and more filters."""
     filters = (TaintToleration(), NodePorts(), NodeResourcesFit(), *plugins)
-    return Runner(make_profile([PrioritySort(), *filters, plugin]), state, lambda: rank_of)
+    return Runner(make_profile([PrioritySort(), *filters, plugin]), state, lambda: ranks)
 
 
 def preempt_gang(scene: Scene, *plugins: Plugin, plugin: DefaultPreemption | None = None) -> GangOutcome:
@@ -126,10 +124,10 @@ def preempt_gang_on(
     plugin: DefaultPreemption,
     *plugins: Plugin,
     now: float = NOW_S,
-    rank_of: RankOf | None = None,
+    ranks: Ranks | None = None,
 ) -> GangOutcome:
     """Ask this plugin on this state."""
-    runner = runner_with(state, plugin, *plugins, rank_of=rank_of)
+    runner = runner_with(state, plugin, *plugins, ranks=ranks)
     cycles = [Cycle(pod, state, now) for pod in scene.members]
     before = _picture(state)
     count = scene.needed or len(cycles)

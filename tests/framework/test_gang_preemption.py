@@ -448,15 +448,19 @@ def test_ranks_may_be_somebody_elses_opinion() -> None:
     scene = Scene([node(), node("n2")], [low("in", "n1", "4", 10), low("out", "n2", "4", 300)], members(1, "4"))
     planned = {"in"}
 
-    def rank_of(record: PodRecord) -> int:
-        return 10**9 if record.pod.name in planned else -(10**9)
+    class Opinion:
+        reranked = None
 
+        def rank(self, record: PodRecord) -> int:
+            return 10**9 if record.pod.name in planned else -(10**9)
+
+    ranks = Opinion()
     state, plugin = scene.state(), DefaultPreemption()
-    assert preempt_gang_on(state, scene, plugin, rank_of=rank_of).victims == ("out",)
+    assert preempt_gang_on(state, scene, plugin, ranks=ranks).victims == ("out",)
     planned.add("out")
-    assert preempt_gang_on(state, scene, plugin, rank_of=rank_of).victims == ()
+    assert preempt_gang_on(state, scene, plugin, ranks=ranks).victims == ()
     planned.remove("in")
-    assert preempt_gang_on(state, scene, plugin, rank_of=rank_of).victims == ("in",)
+    assert preempt_gang_on(state, scene, plugin, ranks=ranks).victims == ("in",)
 
 
 # --- the guard ---

@@ -109,6 +109,7 @@ class Laboratory:
         try:
             breaches = self._played(cell, self._installation(cell.example))
             row.breaches = list(dict.fromkeys(map(str, breaches)))
+            row.failed = "; ".join(self._installation(cell.example).ended())
         except Exception as error:  # noqa: BLE001 - a cell that breaks must not end the table
             row.failed = f"{type(error).__name__}: {str(error)[:500]} {_where(error)}"
         if cell.disturbs or row.failed:

@@ -146,6 +146,11 @@ class Installation:
         """Its process that was started last."""
         return [child for child in self.children if child.name.startswith(f"{component.name}-")][-1]
 
+    def ended(self) -> list[str]:
+        """Which components have ended by themselves, and why; there is no kubelet here that would start them again."""
+        last = [self.child(component) for component in self.components]
+        return [f"{one.name} ended with code {one.exit_code}: {one.complaint()}" for one in last if not one.running]
+
     def kubeconfig(self, component: Component) -> Path:
         """How its pod would reach the API server."""
         path = f"/api/v1/namespaces/{component.namespace}/serviceaccounts/{component.account}/token"

@@ -92,6 +92,7 @@ class NodePlan:
         self._hopeless: frozenset[int] = frozenset()
         """The kinds of pods that can use none."""
         self._recalled = False
+        self._changed: set[str] = set()
         self._in: dict[str, int] = {}
         """Units that had a share when `settle` was last called, and how many of their waiting pods had a node."""
 
@@ -176,6 +177,11 @@ class NodePlan:
         """
         return None if self._numbers is not None else self._matched.choices(self._asks[ask_id], rather)
 
+    def changed(self) -> set[str]:
+        """The units whose share may be another than at the last call, though they are the same."""
+        found, self._changed = self._changed, set()
+        return found
+
     def sizes(self, more: Bits) -> tuple[int, int]:
         """How many nodes the plan gives away, and how many there are to give: these, and what waiting pods can use."""
         for kind in self._kinds:
@@ -212,12 +218,18 @@ class NodePlan:
         """Bring the plan up to date; units that get more than at the last call, and that get nothing any more."""
         anew = self._choose_way() or self._recalled
         self._recalled = False
+        if anew:
+            self._changed.update(self._asks)
         if self._numbers is None:
             self._matched.refresh()
+            self._changed |= self._matched.changed
+            self._matched.changed.clear()
             now = {each: share.granted for each, share in self._matched.shares.items()}
         else:
             entered, left = self._numbers.news
             if not anew:
+                self._changed.update(entered, left, self._numbers.resized)
+                self._numbers.resized.clear()
                 for each in left:
                     self._in.pop(each, None)
                 self._in.update((each, share.granted) for each in entered if (share := self.share(each)) is not None)
@@ -265,6 +277,8 @@ class _Numbers:
         """Units that numbers may not do justice to."""
         self._put_lately: dict[str, None] = {}
         """Units with several pods that stand, put since `suffice` was last asked."""
+        self.resized: set[str] = set()
+        """Units that have or need another number of nodes since other ones can be used."""
         self.news: tuple[list[str], list[str]] = ([], [])
         """Units that entered the plan and that left it since `suffice` was asked the time before."""
 
@@ -288,6 +302,7 @@ class _Numbers:
             again.update(each for row in rows_of(changed_rows) for each in self._rows.get(row, ()))
         for each in sorted(again):
             self.put(self._asks[each])
+        self.resized |= again
 
     def put(self, ask: Ask) -> None:
         """Add or change a unit."""
@@ -351,6 +366,8 @@ class _Matched:
         """The place of the last unit in the plan."""
         self._left_out = 0
         """How many units are not in the plan."""
+        self.changed: set[str] = set()
+        """Units that got another share when all were walked."""
 
     def is_plain(self) -> bool:
         """Whether every unit is taken whole or left out, as far as is known."""
@@ -369,6 +386,7 @@ class _Matched:
         if not self.stale:
             return
         self.stale = False
+        before = self.shares
         self.seating, self.shares = Seating(self._vacant()), {}
         inside: Ask | None = None
         for ask in sorted(self._asks.values(), key=lambda ask: ask.order):
@@ -379,6 +397,8 @@ class _Matched:
         self.seating.settle_on_vacant()
         self._last = None if inside is None else inside.order
         self._left_out = len(self._asks) - len(self.shares)
+        self.changed.update(each for each, share in before.items() if self.shares.get(each) != share)
+        self.changed.update(self.shares.keys() - before.keys())
 
     def _share(self, ask: Ask) -> Share | None:
         """What a unit gets beside those that come first."""

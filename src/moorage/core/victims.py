@@ -4,24 +4,26 @@ A slot is a pod's place in the order of its row: higher rank first, then the one
 not started counts as the youngest), then by name, so that the order is the same in every run.
 
 A pod's rank is the priority that a preemptor must exceed to evict it. It is the pod's priority, unless more important
-members of its gang would be evicted with it, or a `RankOf` was given.
+members of its gang would be evicted with it, or `Ranks` were given.
 
 Arrays are [slots, capacity], slot k of row r at [k, r]. Empty slots have the priority EMPTY, which no preemptor
 exceeds, and no amounts. Rows are filled again when the state's logs name them, so a reader pays for changed rows only.
-Ranks can change without that: rows with a gang whose members differ in priority are checked every time, and so are all
-rows if ranks come from a `RankOf`.
+Ranks can change without that: rows with a gang whose members differ in priority are checked every time, and so are the
+rows that `Ranks` name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.budgets import Budgets, same_objects
+from moorage.core.changelog import ChangeLog
 from moorage.core.gangs import eviction_priority
 from moorage.core.membership import GangKey
 from moorage.core.objects import PodDisruptionBudget
@@ -32,9 +34,23 @@ Slots = npt.NDArray[np.int64]
 RankOf = Callable[[PodRecord], int]
 """The priority that a preemptor must exceed to evict a pod."""
 
+
+class Ranks(Protocol):
+    """What says which pods may be evicted where their priorities alone do not."""
+
+    @property
+    def reranked(self) -> ChangeLog[int] | None:
+        """The rows with pods of other ranks than before, though the pods are the same; None: nobody knows which."""
+
+    def rank(self, record: PodRecord, /) -> int:
+        """The priority that a preemptor must exceed to evict a pod."""
+
+
 EMPTY = np.iinfo(np.int64).max
 _FIRST_DEPTH = 16
 _NO_BUDGET = -1
+_NEVER = -1
+"""Before the beginning of every log."""
 
 
 def staying(state: ClusterState, record: PodRecord) -> bool:
@@ -43,7 +59,7 @@ def staying(state: ClusterState, record: PodRecord) -> bool:
 
 
 def own_rank(state: ClusterState, record: PodRecord) -> int:
-    """The rank without a `RankOf`; with a pod that is already being deleted no others are evicted."""
+    """The rank without `Ranks`; with a pod that is already being deleted no others are evicted."""
     if record.pod.template.gang is None or not staying(state, record):
         return record.pod.template.priority
     return eviction_priority(state, record)
@@ -66,14 +82,16 @@ def breaking(records: Iterable[PodRecord], budgets: Budgets, spent: Ints | None 
 class VictimTable:
     """Reads one state; call `refresh` before looking at anything."""
 
-    def __init__(self, state: ClusterState, rank_of: RankOf | None = None) -> None:
+    def __init__(self, state: ClusterState, ranks: Ranks | None = None) -> None:
         self.state = state
         self.depth = _FIRST_DEPTH
         self.records: list[list[PodRecord]] = []
         """Per row the pods in order of importance."""
         self.budgets = Budgets()
-        self.opinion = rank_of
-        """Ranks that replace the table's own."""
+        self.ranks = ranks
+        """They replace the table's own."""
+        self._reranked_at = _NEVER
+        """How far the log of `ranks` was read."""
         self._objects: Mapping[str, PodDisruptionBudget] = {}
         self._positions: tuple[int, int] | None = None
         self._extra: dict[int, list[tuple[int, int]]] = {}
@@ -84,12 +102,14 @@ class VictimTable:
         """Gangs that gained or lost a member since the last refresh."""
         self._uneven: set[GangKey] = set()
         """Gangs whose members differ in priority."""
+        self._uneven_rows: set[int] = set()
+        """The rows of their members at the last refresh."""
         self._allocate()
 
     def rank_of(self, record: PodRecord) -> int:
         """The priority that a preemptor must exceed to evict this pod; cheap for gangs of equals."""
-        if self.opinion is not None:
-            return self.opinion(record)
+        if self.ranks is not None:
+            return self.ranks.rank(record)
         if record.pod.template.gang not in self._uneven:
             return record.pod.template.priority
         return own_rank(self.state, record)
@@ -119,7 +139,7 @@ class VictimTable:
         now = (state.pod_log.position, state.start_log.position)
         rows: Iterable[int] | None = None
         if self._positions is not None and self.priority.shape[1] == state.capacity and not again:
-            if now == self._positions and self.opinion is None and not self._uneven:
+            if now == self._positions and self.ranks is None and not self._uneven:
                 return
             logs = (state.pod_log.since(self._positions[0]), state.start_log.since(self._positions[1]))
             rows = None if logs[0] is None or logs[1] is None else {*logs[0], *logs[1]}
@@ -144,7 +164,7 @@ class VictimTable:
 
     def _ranks_matter(self) -> bool:
         """Whether there may be ranks that differ from priorities, or were a moment ago."""
-        return bool(self.state.gangs or self._uneven or self._suspects or self._lifted or self.opinion is not None)
+        return bool(self.state.gangs or self._uneven or self._suspects or self._lifted or self.ranks is not None)
 
     def _look_at_ranks(self) -> None:
         """Fill those rows again on which ranks have changed, though their pods may be the same."""
@@ -159,13 +179,22 @@ class VictimTable:
                 self._fill(row)
 
     def _rows_in_doubt(self) -> list[int]:
-        if self.opinion is not None:
-            return list(map(int, self.state.rows()))
-        rows = set(self._lifted)
+        before, self._uneven_rows = self._uneven_rows, set()
         for key in self._uneven:
-            rows.update(record.row for record in self.state.gangs.standing(key).values())
-        rows.discard(NOWHERE)
-        return sorted(rows)
+            self._uneven_rows.update(record.row for record in self.state.gangs.standing(key).values())
+        self._uneven_rows.discard(NOWHERE)
+        reranked = self._reranked()
+        return (
+            list(map(int, self.state.rows())) if reranked is None else sorted({*before, *self._uneven_rows, *reranked})
+        )
+
+    def _reranked(self) -> list[int] | None:
+        """The rows that `ranks` name since the last refresh; None if that may be any."""
+        if self.ranks is None:
+            return []
+        log = self.ranks.reranked
+        known, self._reranked_at = self._reranked_at, _NEVER if log is None else log.position
+        return None if log is None else log.since(known)
 
     def _ranked(self, row: int) -> list[PodRecord]:
         """The pods of a row in order of importance; takes note of their ranks and gangs."""

@@ -13,7 +13,7 @@ from moorage.core.commands import Command
 from moorage.core.disruption.ledger import STRICT
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
-from moorage.core.victims import RankOf
+from moorage.core.victims import Ranks
 from moorage.engine.bindingcycles import BindingCycles
 from moorage.engine.evictor import Evictor
 from moorage.engine.faults import Faults
@@ -93,8 +93,8 @@ class EngineContext:
         """Runners on the state, by scheduler name; their plugins ask the plan which pods may be evicted."""
         return {profile.scheduler_name: Runner(profile, self.state, self._ranks) for profile in profiles}
 
-    def _ranks(self) -> RankOf | None:
-        return None if self.planning is None else self.planning.rank
+    def _ranks(self) -> Ranks | None:
+        return self.planning
 
     def equip(self, runners: Mapping[str, Runner]) -> None:
         """Use these runners from now on."""

@@ -337,7 +337,20 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Recovery: frozenset(["_context", "_state", "_vanished"]),
     GangReleases: frozenset(["_context", "_reason", "_condition"]),
     Planning: frozenset(
-        ["_context", "_state", "_sort", "_plans", "_usable", "_units", "_members", "_nodes_at", "_recalled", "_concern"]
+        [
+            "_context",
+            "_state",
+            "_sort",
+            "_plans",
+            "_usable",
+            "_units",
+            "_members",
+            "_nodes_at",
+            "_gangs",
+            "_reranked",
+            "_recalled",
+            "_concern",
+        ]
     ),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
     Breakers: frozenset({"_news"}),

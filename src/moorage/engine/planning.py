@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from moorage.core.arrays import Mask
+from moorage.core.changelog import ChangeLog
 from moorage.core.commands import PatchPodStatus
 from moorage.core.gangs import group_object
 from moorage.core.membership import GangKey
@@ -62,6 +63,9 @@ class Planning:
         self._news: dict[str, tuple[list[str], list[str]]] = {}
         """Scheduler -> units that get more than before, and units that get nothing any more, not acted on yet."""
         self._nodes_at = -1
+        self._gangs: dict[str, GangKey] = {}
+        """The keys of the gangs that are units."""
+        self._reranked: ChangeLog[int] = ChangeLog()
         self._recalled = False
         """Whether units have yet to be asked since an image was read."""
         self._concern = concern
@@ -146,6 +150,19 @@ class Planning:
         share = None if plan is None else self._share_of(plan, record.pod)
         lost = plan is not None and (share is None or record.row in share.lost)
         return -_NEVER if lost else _NEVER
+
+    @property
+    def reranked(self) -> ChangeLog[int] | None:
+        """The rows with pods whose rank may have changed; None during a trial, when profiles may change at once."""
+        return None if self._context.sides.on else self._reranked
+
+    def _rerank(self, uid: str) -> None:
+        """The rank of the pods of a unit may be another."""
+        gang, record = self._gangs.get(uid), self._state.record(uid)
+        records = [record] if gang is None else self._state.gangs.standing(gang).values()
+        for each in records:
+            if each is not None and each.row != NOWHERE:
+                self._reranked.append(each.row)
 
     def _share_of(self, plan: NodePlan, pod: Pod) -> Share | None:
         gang = pod.template.gang
@@ -249,6 +266,8 @@ class Planning:
             self._put(self._plan_of(scheduler), uid, unit)
         for scheduler, plan in self._plans.items():
             more, less = plan.settle()
+            for uid in plan.changed():
+                self._rerank(uid)
             known = self._news.setdefault(scheduler, ([], []))
             known[0].extend(more)
             known[1].extend(less)
@@ -348,6 +367,10 @@ class Planning:
         found = self._units.of(uid, gang)
         asks = [ask for ask in map(self._without_failed, found.asks) if ask is not None]
         before = self._members.pop(uid, {})
+        if gang is not None:
+            self._gangs[uid] = gang
+        for each in (uid, *before):
+            self._rerank(each)
         for known in {uid, *before} - {ask.id for ask in asks}:
             plan.drop(known)
         for ask in asks:
@@ -357,6 +380,8 @@ class Planning:
             self._members[uid] = {**dict.fromkeys(ask.id for ask in found.asks[1:]), **places}
         if not found.asks or not found.waiting:
             self._failed.pop(uid, None)
+        if not found.asks:
+            self._gangs.pop(uid, None)
 
     def _without_failed(self, ask: Ask) -> Ask | None:
         """The ask of a unit as it counts: pods that found no room do without, and count only where they stand."""

@@ -76,10 +76,10 @@ class DomainSearch:
         return best
 
     def _evictable(self, rows: Rows) -> Iterator[PodRecord]:
-        rank_of = self._runner.rank_of
+        ranks = self._runner.ranks
         for row in rows.tolist():
             for record in self._state.records_on(row):
-                rank = eviction_priority(self._state, record) if rank_of is None else rank_of(record)
+                rank = eviction_priority(self._state, record) if ranks is None else ranks.rank(record)
                 if rank < self._rules.priority:
                     yield record
 

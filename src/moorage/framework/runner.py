@@ -17,7 +17,7 @@ from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.hashing import pod_hash
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.core.values import dataclass
-from moorage.core.victims import RankOf
+from moorage.core.victims import Ranks
 from moorage.framework.classes import (
     ClassTable,
     LatePoints,
@@ -165,9 +165,7 @@ class Judgement:
 class Runner:
     """One profile on one state."""
 
-    def __init__(
-        self, profile: Profile, state: ClusterState, ranks: Callable[[], RankOf | None] = lambda: None
-    ) -> None:
+    def __init__(self, profile: Profile, state: ClusterState, ranks: Callable[[], Ranks | None] = lambda: None) -> None:
         """`ranks` returns what decides which pods may be evicted, if priorities alone do not."""
         self.profile = profile
         self.plugins = plugins = Instances(profile)
@@ -189,7 +187,7 @@ class Runner:
         self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
 
     @property
-    def rank_of(self) -> RankOf | None:
+    def ranks(self) -> Ranks | None:
         """What a preemptor's priority must exceed to evict a pod; None if that is the pod's own priority."""
         return self._ranks()
 

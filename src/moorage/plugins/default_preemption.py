@@ -28,7 +28,7 @@ from moorage.core.evictions import Evictions
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState, PodRecord
-from moorage.core.victims import RankOf, VictimTable, staying
+from moorage.core.victims import Ranks, VictimTable, staying
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.contract import PlansGangs
@@ -141,14 +141,14 @@ class DefaultPreemption(Plugin):
     def _search(self, cycle: Cycle, runner: Runner, rows: Rows, judgement: Judgement) -> VictimsFound:
         if not len(rows):
             return VictimsFound()
-        table = self._fresh_table(cycle.state, runner.rank_of)
+        table = self._fresh_table(cycle.state, runner.ranks)
         rules = self._rules(cycle, cycle.template.priority)
         skipped = None if judgement.refusal is not None else judgement.skipped
         return VictimSearch(cycle, runner, table, self.args.enough(len(rows)), rules).search(rows, skipped)
 
-    def _fresh_table(self, state: ClusterState, rank_of: RankOf | None) -> VictimTable:
-        if self._table is None or self._table.state is not state or self._table.opinion != rank_of:
-            self._table = VictimTable(state, rank_of)
+    def _fresh_table(self, state: ClusterState, ranks: Ranks | None) -> VictimTable:
+        if self._table is None or self._table.state is not state or self._table.ranks is not ranks:
+            self._table = VictimTable(state, ranks)
         self._table.refresh(state.objects.get(BUDGET, {}))
         return self._table
 
@@ -172,7 +172,7 @@ class DefaultPreemption(Plugin):
             refused = self._not_eligible(cycle, runner, self._judge_nominated(cycle, runner), _least_priority(cycles))
             if refused is not None:
                 return unschedulable(refused)
-        table = self._fresh_table(state, runner.rank_of)
+        table = self._fresh_table(state, runner.ranks)
         rules = self._rules(cycles[0], _least_priority(cycles))
         budgets = state.objects.get(BUDGET, {})
         planner = runner.plugins.first(PlansGangs)
@@ -240,7 +240,7 @@ def _makes_room(state: ClusterState, runner: Runner, record: PodRecord, priority
     """Whether a less important pod is leaving because of a preemption."""
     pod = record.pod
     leaving = (pod.deleted_s is not None and pod.preempted) or state.evictions.evicting(pod.uid)
-    return leaving and (pod.template.priority if runner.rank_of is None else runner.rank_of(record)) < priority
+    return leaving and (pod.template.priority if runner.ranks is None else runner.ranks.rank(record)) < priority
 
 
 def _nominated_row(cycle: Cycle) -> int | None:
