@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from moorage.core.plan import Order, Plan
@@ -51,6 +52,11 @@ class Ask(NamedTuple):
         return self.key, self.id
 
     @property
+    def is_one(self) -> bool:
+        """Whether it is one pod that needs nobody else."""
+        return not self.behind and len(self.stands) + len(self.wants) == 1
+
+    @property
     def is_soft(self) -> bool:
         """Whether it may be neither taken whole nor left out, or hangs on another one."""
         return bool(self.spare or self.behind or (self.stands and self.wants))
@@ -63,6 +69,10 @@ class Share(NamedTuple):
     """How many of its waiting pods have a node."""
     lost: frozenset[int] = frozenset()
     """Rows that it loses though it is in the plan."""
+
+
+_STANDS, _GRANTED = Share(0), Share(1)
+_ORDER = attrgetter("key", "id")
 
 
 class NodePlan:
@@ -389,8 +399,8 @@ class _Matched:
         before = self.shares
         self.seating, self.shares = Seating(self._vacant()), {}
         inside: Ask | None = None
-        for ask in sorted(self._asks.values(), key=lambda ask: ask.order):
-            share = self._share(ask)
+        for ask in sorted(self._asks.values(), key=_ORDER):
+            share = self._share_of_one(ask) if ask.is_one else self._share(ask)
             if share is not None:
                 self.shares[ask.id] = share
                 inside = ask
@@ -400,15 +410,19 @@ class _Matched:
         self.changed.update(each for each, share in before.items() if self.shares.get(each) != share)
         self.changed.update(self.shares.keys() - before.keys())
 
+    def _share_of_one(self, ask: Ask) -> Share | None:
+        """The same for one pod by itself, as most units are."""
+        if ask.stands:
+            return _STANDS if self.seating.stay(ask.stands[0].row) else None
+        return _GRANTED if self.seating.sit(self._usable(ask.wants[0])) else None
+
     def _share(self, ask: Ask) -> Share | None:
         """What a unit gets beside those that come first."""
         if ask.behind and ask.behind not in self.shares:
             return None
-        now = None if len(ask.stands) + len(ask.wants) == 1 else self.seating.save()
+        now = self.seating.save()
         if self._stay(ask) and self._sit(ask.wants):
             return Share(len(ask.wants))
-        if now is None:
-            return None
         self.seating.restore(now)
         if not ask.stands:
             return None

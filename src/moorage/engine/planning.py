@@ -385,7 +385,7 @@ class Planning:
 
     def _without_failed(self, ask: Ask) -> Ask | None:
         """The ask of a unit as it counts: pods that found no room do without, and count only where they stand."""
-        if not ask.wants or self._unit_uid(ask) not in self._failed:
+        if not self._failed or not ask.wants or self._unit_uid(ask) not in self._failed:
             return ask
         return ask._replace(wants=()) if ask.stands else None
 
