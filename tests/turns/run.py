@@ -1,6 +1,7 @@
 """Compare the speed of this checkout with that of another commit, in turns, on a machine where nothing else runs.
 
     python -m tests.turns.run COMMIT [--core equal,spread] [--cluster basic] [--turns 5] [--nodes 5000]
+    python -m tests.turns.run COMMIT --core planned-alike,planned-selectors --cluster '' --nodes 3000
 
 Decisions per second are of thread CPU time, after a first measurement that does not count. On the API server both
 schedulers are measured by this checkout: the process that watches shares the cores with them, so that two of them
@@ -32,6 +33,7 @@ measure(100, 0, 64)
 print(measure(nodes, 0, None).decisions_per_s)
 """
 _PREEMPTION_NODES = 1000
+PLANNED = Path(__file__).with_name("planned.py")
 
 Measure = Callable[[str], float]
 """From the Python of a checkout to a figure, more is better."""
@@ -57,10 +59,11 @@ def _git(*arguments: str) -> None:
 def core(workload: str, nodes: int) -> Measure:
     """Decisions per second of the engine alone."""
     sized = str(_PREEMPTION_NODES if workload == "preemption" else nodes)
+    kind = workload.removeprefix("planned-")
+    work = ["-c", _MEASURE, workload, sized] if kind == workload else [str(PLANNED), sized, kind]
 
     def decisions_per_s(python: str) -> float:
-        call = [python, "-c", _MEASURE, workload, sized]
-        return float(subprocess.run(call, check=True, capture_output=True, text=True, cwd="/").stdout)
+        return float(subprocess.run([python, *work], check=True, capture_output=True, text=True, cwd="/").stdout)
 
     return decisions_per_s
 
@@ -95,7 +98,7 @@ def main() -> None:
     """Read the arguments and print a line per workload."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commit")
-    parser.add_argument("--core", default=CORE, help="workloads of bench core; empty for none")
+    parser.add_argument("--core", default=CORE, help="workloads of bench core, planned-*; empty for none")
     parser.add_argument("--cluster", default="basic", help="workloads of bench cluster; empty for none")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--nodes", type=int, default=5000)
