@@ -30,7 +30,7 @@ from moorage.engine.underway import AnsweredPod, Underway
 from moorage.engine.waiting import Wait
 from moorage.engine.warnings import Warnings
 from moorage.framework.classes import pre_filter
-from moorage.framework.contract import AwaitsPods
+from moorage.framework.contract import AwaitsPods, GivesFractions
 from moorage.framework.cycle import Cycle
 from moorage.framework.defaults import DEFAULT_PLUGINS, KUBE_SCHEDULER_PLUGINS
 from moorage.framework.plugin import Point
@@ -95,6 +95,8 @@ class Extending(Announcing):
         self.state = ClusterState(seed)
         self.underway = Underway(longest_wait_s, certified)
         self._runner = Runner(self.profile, self.state)
+        fractions = self._runner.plugins.first(GivesFractions) is not None
+        self.state.amounts.give_fractions(lambda _: fractions, to_any=fractions)
         self._waiting = self._runner.plugins.having(AwaitsPods)
         self._kinds = frozenset(kind for plugin in self.profile.plugins for kind in plugin.kinds)
         self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
