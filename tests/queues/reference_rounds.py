@@ -39,8 +39,9 @@ class Found:
     moves: dict[str, str]
 
 
-MOST_LOOKS = 8
+MOST_LOOKS = MOST_CONTESTS = 8
 Kind = tuple[object, ...]
+Place = Callable[[Asking, list[Taken], dict[str, str]], dict[str, str] | None]
 
 
 def make_room(ref: Reference, jobs: list[RefJob]) -> bool:
@@ -204,7 +205,10 @@ class Round:
         for resource, amount in ref.need_of(asking.job, asking.pods).items():
             if sum(max(0, ref.free(node).get(resource, 0)) for node in ref.nodes) < amount:
                 return False
-        return self.conclude(asking, self.search(asking, lambda _: True, lambda _, lost: not lost))
+        return self.conclude(asking, self.search(asking, lambda _: True, self.nothing))
+
+    def nothing(self, _: Asking, lost: list[Taken]) -> bool:
+        return not lost
 
     def reclaim(self, asking: Asking) -> bool:
         ref, job = self.ref, asking.job
@@ -347,12 +351,21 @@ class Round:
         return None, []
 
     def attempt(self, part: Asking, victims: list[Taken], check: Callable[[Asking, list[Taken]], bool]) -> Found | None:
+        """If nobody may lose anything, the pods may come first, too."""
+        found = self.attempt_in_order(part, victims, check, self.place_all)
+        if found is None and check == self.nothing:
+            found = self.attempt_in_order(part, victims, check, self.place_first)
+        return found
+
+    def attempt_in_order(
+        self, part: Asking, victims: list[Taken], check: Callable[[Asking, list[Taken]], bool], place: Place
+    ) -> Found | None:
         ref, saved = self.ref, self.save()
         homes = {pod: ref.at[pod] for unit in victims for pod in unit.pods}
         for pod in homes:
             del ref.at[pod]
             ref.away.add(pod)
-        nodes = self.place_all(part, victims, homes)
+        nodes = place(part, victims, homes)
         self.restore(saved)
         if nodes is None:
             return None
@@ -364,14 +377,30 @@ class Round:
         moves = {pod: node for pod, node in nodes.items() if pod in homes and homes[pod] != node}
         return Found({pod: nodes[pod] for pod in part.pods}, lost, moves)
 
-    def place_all(self, part: Asking, victims: list[Taken], homes: dict[str, str]) -> dict[str, str] | None:
-        nodes: dict[str, str] = {}
+    def back(self, victims: list[Taken], homes: dict[str, str]) -> list[Asking]:
         back: dict[str, Asking] = {}
         for unit in victims:
             known = back.setdefault(unit.job.name, Asking(unit.job, [], homes, 0))
             known.pods = sorted([*known.pods, *unit.pods])
             known.among = max(known.among, len(unit.among))
-        queued, placed = list(back.values()), False
+        return list(back.values())
+
+    def place_first(self, part: Asking, victims: list[Taken], homes: dict[str, str]) -> dict[str, str] | None:
+        """The pods before the victims, of which the largest come first."""
+        nodes = self.ref.put_all(part.pods)
+        for job in sorted(self.back(victims, homes), key=self.size, reverse=True):
+            while nodes is not None and job.pods:
+                nodes = nodes if self.give_back(job, nodes, home_first=True) else None
+        return nodes
+
+    def size(self, asking: Asking) -> Fraction:
+        need = self.ref.need_of(asking.job, self.next_back(asking))
+        parts = [Fraction(need.get(r, 0), total) for r in RESOURCES if (total := self.ref.total(r))]
+        return max(parts, default=Fraction(0))
+
+    def place_all(self, part: Asking, victims: list[Taken], homes: dict[str, str]) -> dict[str, str] | None:
+        nodes: dict[str, str] = {}
+        queued, placed = self.back(victims, homes), False
         while queued or not placed:
             best = self.first([*([] if placed else [part]), *queued])
             if best.homes is None:
@@ -453,9 +482,25 @@ class Round:
                 yield Asking(job, out, self.homes, sum(pod in ref.at for pod in job.pods) + len(out))
 
     def place_anew(self, waiting: list[RefJob]) -> None:
+        """Room goes by the order of queues, but to nobody who could not have taken it."""
+        ref, made, saved, barred = self.ref, self.served, self.save(), set[Kind]()
+        before = self.places(made)
+        for _ in range(0 if all(pod in ref.at for pod in self.homes) else MOST_CONTESTS):
+            self.compete(waiting, barred)
+            wrong = [] if self.places(self.served) == before else self.without_right([each.job for each in made])
+            if not wrong:
+                return
+            self.restore(saved)
+            self.served = made
+            if any(each.job is maker.job for each in wrong for maker in made):
+                return
+            barred |= set(map(kind, wrong))
+
+    def places(self, askings: list[Asking]) -> dict[str, str]:
+        return {pod: self.ref.at.get(pod, "") for each in askings for pod in each.pods}
+
+    def compete(self, waiting: list[RefJob], barred: set[Kind]) -> None:
         ref = self.ref
-        if all(pod in ref.at for pod in self.homes):
-            return
         jobs = [each.job for each in self.served]
         takers = {each.job.queue for each in self.served if each.reclaims}
         for each in self.served:
@@ -475,8 +520,92 @@ class Round:
                     todo.append(best)
                 elif not best.pods:
                     todo += [Asking(best.job, ref.next_pods(best.job)) for each in others if each.job is best.job]
-            elif not self.refused(best) and self.promise(best) and ref.next_pods(best.job):
+            elif kind(best) in barred or self.refused(best):
+                continue
+            elif self.promise(best) and ref.next_pods(best.job):
                 todo.append(Asking(best.job, ref.next_pods(best.job)))
+
+    # --- who may have it ---
+
+    def without_right(self, makers: list[RefJob]) -> list[Asking]:
+        """Those who got room that they could not have taken from those who leave, if those who made it take first."""
+        ref, saved = self.ref, self.save()
+        turns = list(self.homes)
+        losers = sorted(self.losers(), key=lambda each: min(map(turns.index, each.pods)))
+        left = [piece for each in losers for piece in self.pieces(each)]
+        nodes = self.places(self.served)
+        for pod in nodes:
+            del ref.at[pod]
+        for piece in left:
+            self.home(piece)
+        wrong = []
+        for each in sorted(self.served, key=lambda each: (each.job not in makers, self.rank(each, makers))):
+            before = self.save()
+            taken = self.take(each, nodes, left)
+            after = self.save()
+            self.restore(before)
+            if self.may_have(each, taken):
+                self.restore(after)
+                left = [piece for piece in left if piece not in taken]
+            else:
+                wrong.append(each)
+        self.restore(saved)
+        return wrong
+
+    def rank(self, asking: Asking, makers: list[RefJob]) -> int:
+        return makers.index(asking.job) if asking.job in makers else 0
+
+    def pieces(self, loser: Asking) -> list[Taken]:
+        """What a job lost: one pod after another as long as it has more than its minimum, then all at once."""
+        found, among, left = list[Taken](), sorted(self.losing(loser)), list(loser.pods)
+        while left:
+            gone = left[-1:] if len(among) > loser.job.least else left
+            found.append(Taken(loser.job, among, gone))
+            among, left = [pod for pod in among if pod not in gone], left[: len(left) - len(gone)]
+        return found
+
+    def losing(self, loser: Asking) -> list[str]:
+        return [pod for pod in loser.job.pods if pod in self.ref.at or pod in loser.pods]
+
+    def home(self, piece: Taken) -> bool:
+        saved = self.save()
+        for pod in piece.pods:
+            self.ref.away.discard(pod)
+            if self.ref.put(pod, self.homes[pod]) is None:
+                self.restore(saved)
+                return False
+        return True
+
+    def take(self, asking: Asking, nodes: dict[str, str], left: list[Taken]) -> list[Taken]:
+        """Who has to leave, so that a job has its nodes: rather those who left for it, then those who are there."""
+        ref, here = self.ref, {nodes[pod] for pod in asking.pods}
+
+        def place(piece: Taken) -> tuple[bool, bool, bool]:
+            apart = not any(self.homes[pod] in here for pod in piece.pods)
+            taboo = not apart and not self.may_have(asking, [piece])
+            return self.blame[piece.pods[0]] is not asking.job, apart, taboo
+
+        taken, more = list[Taken](), sorted(left, key=place)
+        for pod in asking.pods:
+            while ref.put(pod, nodes[pod]) is None:
+                if not more:
+                    ref.at[pod] = nodes[pod]
+                    break
+                piece = more.pop(0)
+                taken.append(piece)
+                for gone in piece.pods:
+                    del ref.at[gone]
+                    ref.away.add(gone)
+        return [piece for piece in reversed(taken) if not self.home(piece)][::-1]
+
+    def may_have(self, asking: Asking, taken: list[Taken]) -> bool:
+        ref, job = self.ref, asking.job
+        if any(piece.job.queue == job.queue and piece.job.priority >= job.priority for piece in taken):
+            return False
+        others = [piece for piece in taken if piece.job.queue != job.queue]
+        leaf, need = ref.queues[job.queue], ref.need_of(job, asking.pods)
+        within = all(ref.has(leaf, r) + need.get(r, 0) <= ref.share(leaf, r) for r in RESOURCES)
+        return not others or (within and self.fair(asking, others))
 
 
 def kind(asking: Asking) -> Kind:

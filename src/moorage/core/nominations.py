@@ -1,12 +1,13 @@
 """Pods that wait for room on the node they are nominated to. They count as present for pods of equal or lower
-priority.
+priority; where one of two pods belongs to a queue, priorities are not compared, and the nomination always counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.queueledger import QueueLedger
 from moorage.core.statement import Undo
 
@@ -93,6 +94,14 @@ class Nominations:
     def pods(self) -> Iterator[Pod]:
         """All nominated pods."""
         return (pod for pods in self._pods_on.values() for pod in pods.values())
+
+    def bound_from(self, template: PodTemplate) -> float:
+        """The priority from which on nominated pods outside queues count for such a pod."""
+        return -inf if self._queues.governs(template) else template.priority
+
+    def binds(self, pod: Pod, template: PodTemplate) -> bool:
+        """Whether a nominated pod counts as present for such a pod, which must leave it its room."""
+        return pod.template.priority >= self.bound_from(template) or self._queues.governs(pod.template)
 
     def nodes(self) -> list[str]:
         """All nodes with nominated pods."""

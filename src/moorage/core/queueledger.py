@@ -138,9 +138,12 @@ class QueueLedger:
         self._objects, self._resources, self._counts = objects, resources, counts
         self.terms_of: TermsOf = _no_terms
         """See `use_terms`; without it no pod belongs to a queue."""
+        self.assignments = 0
+        """How often pods were assigned again, all or some."""
         self._forget()
 
     def _forget(self) -> None:
+        self.assignments += 1
         self.active = False
         """Whether there is any queue."""
         self.tree = QueueTree()
@@ -291,6 +294,7 @@ class QueueLedger:
         return True
 
     def _forget_members(self) -> None:
+        self.assignments += 1
         self._members.clear()
         self._demands.clear()
 

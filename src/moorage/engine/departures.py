@@ -55,6 +55,10 @@ class RoundDepartures:
         record = self._state.record(uid)
         return "" if record is None else record.node
 
+    def maker(self, uid: str) -> str:
+        """The unit for which a pod went last."""
+        return self._blame[uid][0].uid
+
     def nowhere(self) -> list[PodRecord]:
         """Pods without a node, as they were before."""
         return [home for home in self.pods.records if not self.node_of(home.pod.uid)]

@@ -108,10 +108,10 @@ class Failing:
         return None if pod.nominated_node == nomination.node else nomination.node
 
     def nominate(self, pod: Pod, node: str, turn: Turn) -> None:
-        """Nominate a pod to a node; nominations of pods with lower priority to that node are withdrawn."""
+        """Nominate a pod to a node; nominations to that node which do not bind it are withdrawn."""
         nominations = self._context.state.nominations
         for other in nominations.on(node):
-            if other.template.priority < pod.template.priority:
+            if not nominations.binds(other, pod.template):
                 self.withdraw_nomination(other, turn)
         nominations.set(pod, node)
 

@@ -104,6 +104,11 @@ def movable(jobs: Sequence[StandingJob]) -> Sequence[StandingJob]:
     return [each for each in jobs if all(map(comes_back, each.left))]
 
 
+def largest_part(need: Amounts, total: Sequence[int]) -> float:
+    """The largest part that this is of what there is of a resource."""
+    return max((amount / total[index] for index, amount in need if total[index]), default=0.0)
+
+
 def enough_free(state: ClusterState, need: Amounts) -> bool:
     """Whether all nodes together have enough left."""
     resources, rows = state.resources, state.rows()

@@ -45,11 +45,13 @@ from moorage.engine.roomparts import (
     enough_free,
     frees_enough,
     is_plain,
+    largest_part,
     movable,
     nothing,
 )
 from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.roomprospects import RoomProspects
+from moorage.engine.roomrights import RoomRights
 from moorage.engine.sharedjobs import (
     RunningJob,
     StandingJob,
@@ -76,6 +78,10 @@ all of them, and the more there are the fewer turns there may be.
 """
 _MOST_ANEW = 256
 """How many of the units that still wait are placed with those that got room."""
+_MOST_CONTESTS = 8
+"""How often they compete without kinds of units that may not have what they got."""
+
+_Place = Callable[[Claimant, Sequence[VictimUnit], Away], dict[str, str] | None]
 
 
 class RoomRound:
@@ -213,7 +219,7 @@ class RoomRound:
         free_abandoned(state)
         for pod in list(state.nominations.pods()):
             row = state.row_of(state.nominations.node_of(pod.uid) or "")
-            if row is not None and state.record(pod.uid) is None and self._sharing.governs(pod):
+            if row is not None and state.record(pod.uid) is None:
                 self._trial.hold(pod, row)
                 self._promised.add(pod.uid)
 
@@ -274,15 +280,38 @@ class RoomRound:
         self.cut = self._context.stopped() or self.cut
         return self.cut
 
-    def _place_anew(self, waiting: Iterable[Unit]) -> None:
+    def _place_anew(self, waiting: Sequence[Unit]) -> None:
         """Place all that has got room or has lost it once more, in the order of queues, with the others that wait.
 
-        Room that is made may go to another unit than the one that made it, and what would be taken back in the next
-        round is not taken at all. A gang that lost pods gets these back before it gets others instead.
+        Room that is made may go to another unit than the one that made it, if that one could have made it, too; and
+        what would be taken back in the next round is not taken at all.
         """
-        away = self._departures.nowhere()
-        if not away:
-            return
+        away, made, barred = self._departures.nowhere(), self._served, set[Kind]()
+        makers = {each.unit.uid: number for number, each in reversed([*enumerate(made)])}
+        before = self._places(made)
+        for _ in range(_MOST_CONTESTS if away else 0):
+            with self._state.statement() as what_if:
+                self._compete(waiting, away, barred)
+                same = self._places(self._served) == before
+                served = sorted(self._served, key=lambda each: makers.get(each.unit.uid, len(made)))
+                rights = RoomRights(self._sharing, self._trial, self._placing, self._departures)
+                wrong = [] if same else rights.without(served)
+                if not wrong:
+                    what_if.commit()
+                    return
+            self._served, self._pool = made, None
+            if any(each.unit.uid in makers for each in wrong):
+                return
+            barred |= set(map(kind_of_claimant, wrong))
+
+    def _places(self, claimants: Iterable[Claimant]) -> dict[str, str]:
+        return {entry.pod.uid: self._departures.node_of(entry.pod.uid) for each in claimants for entry in each.entries}
+
+    def _compete(self, waiting: Iterable[Unit], away: Iterable[PodRecord], barred: Container[Kind]) -> None:
+        """All that has got room or has lost it competes for it, but for kinds that may not have it.
+
+        A gang that lost pods gets these back before it gets others instead.
+        """
         units = {each.unit.uid: each.unit for each in self._served}
         takers = {each.leaf for each in self._served if each.reclaims}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
@@ -302,10 +331,13 @@ class RoomRound:
                 returned = self._return(job, nodes, self._departures.pods, home_first=True)
                 others = () if job.records else map(self._next, later.get(job.gang, ()))
                 contest.done(job, *([job] if returned and job.records else others))
-            elif not job.entries or self._refused(job) or not self._promise(job):
+            elif not job.entries or self._is_out(job, barred) or not self._promise(job):
                 contest.discard(job.leaf, partial(self._differs, kind_of_claimant(job)))  # room only gets less
             else:
                 contest.done(job, *([self._next(job.unit)] if self._sharing.next_pods(job.unit) else ()))
+
+    def _is_out(self, job: Claimant, barred: Container[Kind]) -> bool:
+        return kind_of_claimant(job) in barred or self._refused(job)
 
     def _contestants(self, units: Iterable[Unit], takers: Container[QueueNode]) -> Iterator[Unit]:
         """Units that stand for their queues. Of a queue that takes back a share, only those do that there is room for:
@@ -566,13 +598,24 @@ class RoomRound:
         return plan
 
     def _try(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> ClaimPlan | None:
-        """Take the victims away, place the pods and the victims in their order; None if that is no solution."""
+        """Take the victims away, place the pods and the victims in their order; None if that is no solution.
+
+        Where nobody may lose anything, no order has to be kept: then the pods may come first, too.
+        """
         self._tries += 1
+        found = self._try_in_order(part, victims, check, self._place_all)
+        return (
+            self._try_in_order(part, victims, check, self._place_first) if found is None and check is nothing else found
+        )
+
+    def _try_in_order(
+        self, part: Claimant, victims: list[VictimUnit], check: Allowed, place: _Place
+    ) -> ClaimPlan | None:
         state = self._state
         homes = {record.pod.uid: record for unit in victims for record in unit.records}
         with state.statement():
             away = self._clear(homes.values())
-            nodes = self._place_all(part, victims, away)
+            nodes = place(part, victims, away)
             if nodes is None:
                 return None
             lost = self._lost(victims, nodes)
@@ -587,11 +630,7 @@ class RoomRound:
     def _place_all(self, part: Claimant, victims: Sequence[VictimUnit], away: Away) -> dict[str, str] | None:
         """Pod -> node of the unit's pods and of victims that found a place; None if the unit does not fit."""
         nodes: dict[str, str] = {}
-        out: dict[object, tuple[RunningJob, list[PodRecord]]] = {}
-        for unit in victims:  # those of a later pod know the job without what was taken for earlier ones
-            job = unit.job
-            out.setdefault((job.leaf, job.pod.template.gang or job.pod.uid), (job, []))[1].extend(unit.records)
-        contest = self._contest([part, *(Returning(job, records) for job, records in out.values())])
+        contest = self._contest([part, *_returning(victims)])
         placed = False
         while (best := contest.first()) is not None:
             if isinstance(best, Returning):
@@ -605,6 +644,20 @@ class RoomRound:
             nodes.update(found)
             contest.done(best)
         return nodes if self._placing.may_start([entry.pod for entry in part.entries]) else None
+
+    def _place_first(self, part: Claimant, victims: Sequence[VictimUnit], away: Away) -> dict[str, str] | None:
+        """The same with the unit before the victims, of which the largest come first; None if they do not fit, too, or
+        if the unit comes first anyway.
+        """
+        back, pods = _returning(victims), [entry.pod for entry in part.entries]
+        if self._contest([part, *back]).first() is part:
+            return None
+        nodes = self._placing.place(pods, victims)
+        total = self._ledger.tree.total
+        for job in sorted(back, key=lambda job: -largest_part(self._need(job), total)):
+            while nodes is not None and job.records:
+                nodes = nodes if self._return(job, nodes, away, home_first=True) else None
+        return nodes if nodes is not None and self._placing.may_start(pods) else None
 
     def _contest(self, jobs: Iterable[Claimant | Returning]) -> Contest[Claimant | Returning]:
         return Contest(jobs, self._ledger.tree.total, self._key, self._need)
@@ -658,3 +711,12 @@ class RoomRound:
         if row is not None:
             self._departures.expect(pod, value=False)
             self._trial.hold(pod, row)
+
+
+def _returning(victims: Iterable[VictimUnit]) -> list[Returning]:
+    """The jobs of victims; those of a later pod know their job without what was taken for earlier ones."""
+    out: dict[object, tuple[RunningJob, list[PodRecord]]] = {}
+    for unit in victims:
+        job = unit.job
+        out.setdefault((job.leaf, job.pod.template.gang or job.pod.uid), (job, []))[1].extend(unit.records)
+    return [Returning(job, records) for job, records in out.values()]

@@ -1,5 +1,4 @@
-"""Nominated pods as seen by the pod that is being scheduled: those of equal or higher priority count as present, and so
-do those that belong to a queue, as priorities of different queues are not compared.
+"""Nominated pods as seen by the pod that is being scheduled: which of them count as present (`Nominations.binds`).
 
 Pods of queues that are being evicted leave room for pods of queues that were promised it. So on each node as many of
 these promises do not count as what is still leaving will serve: a unit whose own victims are gone need not wait until
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.columns import PODS_COLUMN
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.cycle import Cycle
 
@@ -39,12 +38,12 @@ class NominatedPods:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._priority: int | None = None
-        self._node_position = -1
+        self._known: tuple[object, ...] = ()
+        """What the columns hold for, beside the nominations."""
         self._position = -1
         self._pod_position = -1
         self._columns: npt.NDArray[np.int64] = np.zeros((0, 0), dtype=np.int64)
-        """What nominated pods request that count at `_priority`, int64[columns, capacity]."""
+        """What nominated pods request that count for the pod that was asked about last, int64[columns, capacity]."""
 
     def among(self, cycle: Cycle, rows: Rows) -> NominatedAmounts | None:
         """What the nominated pods that count for this one request on these rows (ascending); None if there are none."""
@@ -57,7 +56,7 @@ class NominatedPods:
             for index, nominated in enumerate(filter(None, pods)):
                 self._add(columns, index, nominated)
         else:
-            self._follow(cycle.template.priority)
+            self._follow(cycle.template)
             crowded = rows[self._state.pick(self._columns[PODS_COLUMN], rows) > 0]
             crowded, columns = self._without_own(cycle, crowded, self._columns[:, crowded])
         if not len(crowded):
@@ -68,7 +67,7 @@ class NominatedPods:
 
     def pods(self, cycle: Cycle, row: int) -> list[Pod]:
         """The pods nominated to a row that count for this one."""
-        return self._counting(row, cycle.template.priority, cycle.pod.uid)
+        return self._counting(row, cycle.template, cycle.pod.uid)
 
     def _without_own(
         self, cycle: Cycle, crowded: Rows, columns: npt.NDArray[np.int64]
@@ -85,14 +84,13 @@ class NominatedPods:
 
     # --- the columns ---
 
-    def _follow(self, priority: int) -> None:
+    def _follow(self, template: PodTemplate) -> None:
         state, nominations = self._state, self._state.nominations
         changed, moved = nominations.since(self._position), state.pod_log.since(self._pod_position)
+        known = (nominations.bound_from(template), state.queues.assignments, state.node_log.position)
         shape = (len(state.resources.names), state.capacity)
-        known = (self._priority, self._node_position, self._columns.shape)
-        if known != (priority, state.node_log.position, shape) or changed is None or moved is None:
-            self._priority, self._node_position = priority, state.node_log.position
-            self._columns = np.zeros(shape, dtype=np.int64)
+        if self._known != known or self._columns.shape != shape or changed is None or moved is None:
+            self._known, self._columns = known, np.zeros(shape, dtype=np.int64)
             changed, moved = nominations.nodes(), []
         self._position, self._pod_position = nominations.position, state.pod_log.position
         rows = {row for node in changed if (row := state.row_of(node)) is not None}
@@ -100,21 +98,21 @@ class NominatedPods:
             rows.update(row for row in set(moved) if state.alive[row] and nominations.on(state.node(row).name))
         for row in rows:
             self._columns[:, row] = 0
-            self._add(self._columns, row, self._counting(row, priority))
+            self._add(self._columns, row, self._counting(row, template))
 
     def _add(self, columns: npt.NDArray[np.int64], index: int, pods: list[Pod]) -> None:
         for pod in pods:
             for column, amount in self._state.resources.vector(pod.requests).pairs:
                 columns[column, index] += amount
 
-    def _counting(self, row: int, priority: int, own: str = "") -> list[Pod]:
-        state = self._state
+    def _counting(self, row: int, template: PodTemplate, own: str = "") -> list[Pod]:
+        state, least = self._state, self._state.nominations.bound_from(template)
         found, promised = list[Pod](), list[Pod]()
         for pod in state.nominations.on(state.node(row).name):
             if state.record(pod.uid) is None and pod.uid != own:
                 if state.queues.governs(pod.template):
                     promised.append(pod)
-                elif pod.template.priority >= priority:
+                elif pod.template.priority >= least:
                     found.append(pod)
         return [*found, *self._unserved(row, promised)] if promised else found
 

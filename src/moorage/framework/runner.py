@@ -319,8 +319,8 @@ class Runner:
     def judge(self, cycle: Cycle, rows: Rows, *, nominated: bool = True) -> Judgement:
         """Ask every filter in profile order about these rows, without kept answers.
 
-        With `nominated`, pods of equal or higher priority that are nominated to a row count as present there, and the
-        row must pass without them too.
+        With `nominated`, pods that are nominated to a row and bind this one count as present there, and the row must
+        pass without them too.
         """
         said = pre_filter(self.plugins.pre_filter, cycle)
         excluded = rows[:0]
