@@ -117,7 +117,7 @@ def test_a_pod_starts_if_moves_make_room_for_it(nodes: tuple[tuple[int, ...], ..
     teams = Teams(make_queue("a", 16), nodes=(4,) * len(nodes))
     for row, sizes in enumerate(nodes):
         for number, size in enumerate(sizes):
-            fields = {
+            fields: dict[str, Any] = {
                 "cpu": str(12 * size),
                 "node": f"n{row}",
                 "owner": f"set{row}{number}",

@@ -14,8 +14,8 @@ import pytest
 from moorage.core.edits import EndJob, RaiseBound, ShrinkGang
 from tests.engine.test_counterfactual import World
 from tests.engine.test_share_suggestions import member, queue
-from tests.suggestions.puzzles import Plain, node, pod
-from tests.suggestions.shares import shared_puzzles
+from tests.suggestions.puzzles import Plain, node, pod, thing
+from tests.suggestions.shares import shared_puzzle, shared_puzzles
 from tests.suggestions.verdicts import applied, node_of, proven, rules
 
 CLUSTERS = int(os.environ.get("MOORAGE_SUGGESTIONS", "60"))
@@ -34,6 +34,16 @@ def test_what_is_proven_comes_true(part: int) -> None:
     assert of_queues
 
 
+def test_a_quota_is_not_promised_where_a_gang_of_the_queue_would_get_the_room() -> None:
+    """What comes first in a later round was overlooked."""
+    drawn = shared_puzzle(200_252)
+    assert drawn is not None
+    found = proven(drawn, rules())
+    comes_true = partial(node_of, using=rules(), pod=drawn.pod)
+    assert [each.text for each in found if not comes_true(applied(drawn.objects, each.objects))] == []
+    assert found
+
+
 def fixed(body: Plain) -> Plain:
     """The pod as one that may not be evicted."""
     body["metadata"]["labels"]["moorage.dev/preemptible"] = "false"
@@ -45,6 +55,15 @@ def below(name: str, **terms: Any) -> Plain:
     made = queue(name, **terms)
     made["spec"]["parent"] = "all"
     return made
+
+
+def together(name: str, of: str, size: int) -> list[Plain]:
+    """A gang, with the pod that is asked about."""
+    pods = [member(name if number == 0 else f"{name}-{number}", of, 10 + number) for number in range(size)]
+    for each in pods:
+        each["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "gang"
+    group = thing("PodGroup", "gang", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": size})
+    return [group, *pods]
 
 
 LIMITED = [
@@ -62,6 +81,13 @@ CROWDED = [
     *(fixed(member(f"a-{number}", "a", number, "n1")) for number in range(2)),
     member("stuck", "a", 2),
 ]
+BOUNDED = [
+    node("n1", 2000, 16, "a"),
+    queue("all", quota="2", limit="2"),
+    below("a", quota="2", limit="3"),
+    *(fixed(member(f"a-{number}", "a", number, "n1")) for number in range(2)),
+]
+"""A limit and the only node are both used up."""
 OUTSIDE = [
     node("n1", 2000, 16, "a"),
     queue("a", quota="0"),
@@ -102,6 +128,19 @@ _RAISED = "Raise the limit of queue all from 2 to {} cpu; it then fits on n1."
             None,
             "Wait until pod default/a-0 has ended; it then fits on n1.",
             id="the-end-of-a-job-is-good-for-a-rival",
+        ),
+        pytest.param(
+            [*BOUNDED, member("stuck", "a", 2)],
+            "Raise the limit of queue all from 2 to 3 cpu and add one more node like n1; it then fits there.",
+            None,
+            id="a-limit-and-a-node",
+        ),
+        pytest.param(
+            [*BOUNDED, *together("stuck", "a", 3)],
+            "Raise the limit of queue a from 3 to 5 cpu, raise the limit of queue all from 2 to 5 cpu and add 2 more "
+            "nodes like n1; it then fits there.",
+            None,
+            id="limits-and-nodes-for-a-gang",
         ),
         pytest.param(
             OUTSIDE,

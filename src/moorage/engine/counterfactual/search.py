@@ -47,7 +47,7 @@ from moorage.engine.counterfactual.moves import moves
 from moorage.engine.counterfactual.objections import Objections, find_objections, shortage
 from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
-from moorage.engine.counterfactual.shares import share_candidates
+from moorage.engine.counterfactual.shares import limits_and_nodes, share_candidates
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
@@ -183,14 +183,15 @@ class _Search:
         else:
             self._look(runner, Remedies(self._scene, runner))
         self._share()
-        self._await(runner)
+        if not self._base and self._is_governed():
+            self._try_all(limits_and_nodes(self._scene, self._pod))
+            self._try_all(job_ends(self._scene, self._pod, self._open_rows(runner)))
         return self._suggestions()
 
-    def _await(self, runner: Runner) -> None:
-        """The end of a running job, for a pod of a queue."""
+    def _is_governed(self) -> bool:
+        """Whether the pod belongs to a queue."""
         queues = self._scene.state.queues
-        if not self._base and queues.active and queues.governs(self._pod.template):
-            self._try_all(job_ends(self._scene, self._pod, self._open_rows(runner)))
+        return queues.active and queues.governs(self._pod.template)
 
     def _open_rows(self, runner: Runner) -> Mask:
         """Rows on which the pod could stand if others left them, bool[height]; what its queue may have is no matter."""

@@ -1,6 +1,7 @@
 """A larger share for the queue of a waiting pod: quotas and weights with which others have to give way to it.
 
-Only tried where the queue would be beyond its share; and larger limits, with which others may have to give way, too.
+Only tried where the queue would be beyond its share; and larger limits, with which others may have to give way, too, or
+nodes have to come.
 What stands before the pod in its queue is served first, so the quota has to be enough for all of that, and the limit
 perhaps.
 """
@@ -15,8 +16,8 @@ from moorage.core.fairshare import UNLIMITED
 from moorage.core.pods import Pod
 from moorage.core.queues import WEIGHT_UNIT, queue_kind
 from moorage.core.queuetree import Amounts, QueueNode
-from moorage.engine.counterfactual.growth import fewest
-from moorage.engine.counterfactual.scene import Scene
+from moorage.engine.counterfactual.growth import MOST_NODES, fewest, growth_cost, kinds_of_nodes, more_nodes
+from moorage.engine.counterfactual.scene import Fit, Scene
 
 _QUOTA_COST, _WEIGHT_COST = 2.0, 3.2
 _MOST_WEIGHT = 64
@@ -30,9 +31,7 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
     if member is None or member.leaf is None:
         return
     tree, leaf = queues.settle(scene.state), member.leaf
-    own = scene.members or (pod,)
-    least = queues.need(own)
-    need = queues.need((*scene.waiting_before(leaf.name), *own))
+    least, need = _needs(scene, pod, leaf)
     entitled = partial(scene.entitled, leaf=leaf.name, need=need, preemptible=member.preemptible)
     # What the tree says now: it changes with every question.
     levels = range(1, len(leaf.path) + 1)
@@ -44,8 +43,7 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
         for index, amount in need
         if tree.resources[index] in leaf.queue.resources and leaf.allocated[index] + amount > leaf.share[index]
     ]
-    limits = [tuple(_limits(leaf.path, amounts, tree.resources, kinds)) for amounts in (least, need)]
-    yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(limits) if edits)
+    yield from ((_QUOTA_COST + len(edits), edits) for edits in _larger_limits(scene, leaf, least, need))
     if entitled(()):
         return
     yield from ((_QUOTA_COST + len(edits), edits) for edits in dict.fromkeys(quotas) if edits and entitled(edits))
@@ -53,6 +51,38 @@ def share_candidates(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
         found = fewest(lambda more, by=raised: edits if entitled(edits := by(more)) else None, _MOST_WEIGHT)  # type: ignore[misc]
         if found is not None:
             yield _WEIGHT_COST, found
+
+
+def limits_and_nodes(scene: Scene, pod: Pod) -> Iterator[tuple[float, Edits]]:
+    """Larger limits together with new nodes, as many as will do; a pod without a gang needs no more than one."""
+    leaf = scene.state.queues.member(pod.template).leaf
+    if leaf is None:
+        return
+    most = 1 if scene.unit is None else MOST_NODES
+    for limits in _larger_limits(scene, leaf, *_needs(scene, pod, leaf)):
+        for rank, node in enumerate(kinds_of_nodes(scene.state, pod.template)):
+
+            def grown(count: int, limits: Edits = limits, like: str = node.name) -> Fit | None:
+                return scene.trial((*limits, *more_nodes(scene.state, like, count)))
+
+            found = fewest(grown, most)
+            if found is not None:
+                count = len(found.edits) - len(limits)
+                yield _QUOTA_COST + len(limits) + growth_cost(count, rank), found.edits
+
+
+def _needs(scene: Scene, pod: Pod, leaf: QueueNode) -> tuple[Amounts, Amounts]:
+    """What a pod needs, its gang included; and what it needs together with what stands before it in its queue."""
+    queues, own = scene.state.queues, scene.members or (pod,)
+    return queues.need(own), queues.need((*scene.waiting_before(leaf.name), *own))
+
+
+def _larger_limits(scene: Scene, leaf: QueueNode, *needs: Amounts) -> list[Edits]:
+    """What lets so much into the queue, for each of the needs that does not fit into its limits."""
+    resources = scene.state.queues.settle(scene.state).resources
+    kinds = {node: queue_kind(scene.state.objects, node.name) for node in leaf.path}
+    found = (tuple(_limits(leaf.path, need, resources, kinds)) for need in needs)
+    return [edits for edits in dict.fromkeys(found) if edits]
 
 
 def _limits(
