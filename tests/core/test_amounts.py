@@ -11,7 +11,6 @@ from moorage.core.claims import ALL, ClaimConsumer, DeviceChoice, DeviceRequest,
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.pods import Pod
-from moorage.core.prices import pod_micros
 from moorage.core.queueledger import QueueTerms
 from moorage.core.queues import QUEUE, QUEUE_LABEL, Queue, ResourceShare
 from moorage.core.shareasks import NVIDIA_GPU
@@ -30,7 +29,7 @@ def state() -> ClusterState:
     """Two queues, and a node for which a driver publishes four GPUs, of a class without another name."""
     found = make_state([make_node("n", cpu="64", resources={NVIDIA_GPU: 8}, labels={"nvidia.com/gpu.memory": "40000"})])
     found.queues.terms_of = lambda _: QueueTerms("", 100)
-    found.amounts.give_fractions(lambda name: name != "plain", to_any=True)
+    found.amounts.gives_fractions = lambda name: name != "plain"
     put(found, make_slice("s", node="n", devices=GPUS), make_device_class("gpu"))
     for name in "ab":
         found.put_object(QUEUE, name, Queue(name, resources=NAMED))
@@ -239,20 +238,3 @@ def test_a_claim_that_counts_for_a_queue_is_not_needed_again(state: ClusterState
     assert needs(state, pod("late", claims=("c",), created_s=3.0, priority=100)) == {}
     state.assume(old, 0)
     assert has(state, "a") == 1000
-
-
-PRICED: dict[str, tuple[dict[str, Any], int]] = {
-    "requests": ({"requests": {NVIDIA_GPU: 2}}, 250_000),
-    "a fraction": ({"annotations": {"gpu-fraction": "0.5"}}, 62_500),
-    "a claim": ({"claims": ("c",)}, 250_000),
-    "a claim that another pod has first": ({"claims": ("taken",)}, 1_000),
-}
-
-
-@pytest.mark.parametrize(("fields", "want"), PRICED.values(), ids=PRICED)
-def test_a_price_is_for_what_a_pod_counts_for(state: ClusterState, fields: dict[str, Any], want: int) -> None:
-    """Of eight GPUs that the node offers, and of four that a driver publishes."""
-    other = (ClaimConsumer("pods", "other", "other"),)
-    put(state, make_resource_claim("c"), make_resource_claim("taken", _choice(4), reserved_for=other))
-    cost = pod_micros(1_000_000, pod("p", cpu="64m", memory=0, **fields), state.amounts, 0)
-    assert cost == want

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,19 @@ Manifest = dict[str, Any]
 DRIVER = "gpu.example.com"
 
 
-def simulated(folder: Path, *manifests: Manifest | Iterable[Manifest], config: Manifest | None = None) -> Any:
+def written(folder: Path, *manifests: Iterable[Manifest]) -> Path:
+    """A file with these."""
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*chain(*manifests)]}))
+    return path
+
+
+def simulated(folder: Path, *manifests: Iterable[Manifest]) -> Any:
     """The report as JSON."""
-    items = [each for given in manifests for each in ([given] if isinstance(given, dict) else given)]
-    (folder / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    config_file = None
-    if config is not None:
-        config_file = str(folder / "config.json")
-        Path(config_file).write_text(json.dumps(config))
+    path = written(folder, *manifests)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        answer(SimulateOptions(files=[str(folder / "cluster.json")], config_file=config_file, output_format="json"))
+        answer(SimulateOptions(files=[str(path)], output_format="json"))
     return json.loads(out.getvalue())
 
 
@@ -66,7 +69,7 @@ def pod(
         spec["resourceClaims"] = [{"name": "device", "resourceClaimName": claim}]
     if volume:
         spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": volume}}]
-    metadata = _named(name, labels=labels, **(more or {}))
+    metadata = _named(name, **{"labels": labels, **(more or {})})
     if on is None:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     status = {"phase": "Running", "startTime": metadata["creationTimestamp"]}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from moorage.cli.main import moorage
 from tests.crossings.scenes import (
     claim,
     device_class,
@@ -16,6 +20,7 @@ from tests.crossings.scenes import (
     queue,
     simulated,
     volume_claim,
+    written,
 )
 
 WANT = range(4)
@@ -58,3 +63,41 @@ def test_a_quota_comes_back_from_pods_with_claims(tmp_path: Path) -> None:
     )
     assert len(report["evictions"]) == 1
     assert nodes_of(report)["b0"] == "n"
+
+
+def test_a_device_is_reclaimed_for_a_claim(tmp_path: Path) -> None:
+    """Also where nothing but the device is missing, which the pod of the queue above its share holds."""
+    report = simulated(
+        tmp_path,
+        [node("n", 8), device_class(), devices("n", "g0"), queue("a", 1), queue("b", 4)],
+        [pod("a0", "n", 2, queue="a", claim="a0"), pod("a1", "n", 4, queue="a")],
+        [claim("a0", user="a0", device="n/g0")],
+        [pod("b0", queue="b", claim="b0"), claim("b0", user="b0")],
+    )
+    assert (report["evictions"], nodes_of(report)["b0"]) == (["default/a0"], "n")
+
+
+def test_moves_make_room_for_a_claim(tmp_path: Path) -> None:
+    """A pod that holds the large device, and would do with the small one, is moved for one that needs the large one."""
+    replicas = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "x", "namespace": "default", "uid": "uid-rs"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    }
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "uid-rs", "controller": True}
+    owned = {"labels": {"app": "x"}, "ownerReferences": [owner]}
+    cluster = written(
+        tmp_path,
+        [node("n1", 8), node("n2", 8), device_class()],
+        [devices("n1", "g0", model="large"), devices("n2", "g0", model="small"), replicas],
+        [pod("x1", "n1", claim="x1", more=owned), claim("x1", user="x1", device="n1/g0")],
+        [pod("y", claim="y"), claim("y", user="y", model="large")],
+    )
+    run = CliRunner().invoke(moorage, ["explain", "y", "-f", str(cluster), "-o", "json"])
+    (move,) = json.loads(run.stdout)["moves"]
+    assert (move["name"], move["from"], move["to"]) == ("x1", "n1", "n2")

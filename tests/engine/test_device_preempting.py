@@ -8,6 +8,7 @@ from moorage.core.claims import ClaimConsumer, ResourceClaim
 from moorage.core.pods import Pod
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources, DynamicResourcesArgs
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing import make_node, make_pod
 from moorage.testing.devices import make_allocation, make_device_class, make_resource_claim, make_slice
 from tests.engine.play import Play
@@ -51,3 +52,26 @@ def test_one_victim_and_its_device() -> None:
     show(play, make_resource_claim("c-lower"))
     assert reserved(play) == [str(each.id) for each in make_allocation("n/g1").devices]
     assert play.deletions == []
+
+
+def test_a_gang_keeps_its_nominations_while_devices_come_back_one_by_one() -> None:
+    """Its members get devices of different pods; between the first and the last of them nobody else is evicted."""
+    play = Play(DynamicResources(DynamicResourcesArgs(preempt_devices=True)), GangScheduling(), DefaultPreemption())
+    third = make_pod("third", node="n", claims=("c-third",))
+    play.see(make_node("n"), LOW, LOWER, third)
+    show(play, make_device_class("gpu"), make_slice("n", node="n", devices=["g0", "g1", "g2"]))
+    show(play, held(LOW, "g0"), held(LOWER, "g1"), held(third, "g2"))
+    show(play, make_resource_claim("c-m0"), make_resource_claim("c-m1"))
+    gang = {"pod-group": "g", "moorage.dev/pod-group-min-available": "2"}
+    play.see(*(make_pod(f"m{i}", priority=10, claims=(f"c-m{i}",), annotations=gang) for i in range(2)))
+    assert sorted(play.deletions) == ["lower", "third"]
+    for name in ("lower", "third"):
+        play.pod_gone(name)
+        play.wait(60)
+        assert play.deletions == []
+    for number, name in enumerate(("lower", "third")):
+        show(play, make_resource_claim(f"c-{name}"))
+        play.wait(60)
+        assert play.deletions == []
+        taken = [play.engine.state.devices.reservation(f"default/m{i}") for i in range(2)]
+        assert all(taken) is bool(number)

@@ -107,6 +107,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.SpreadsHosts: (ControllerSpread,),
     contract.FollowsStrategies: (PlacementStrategy,),
     contract.PreemptsDevices: (DynamicResources,),
+    contract.ReservesInState: (DynamicResources, SharedDevices, VolumeBinding),
     contract.ComparesRows: (PlacementStrategy,),
     contract.AnnotatesBinding: (SharedDevices,),
     contract.LearnsWorkload: (Fragmentation,),
@@ -115,7 +116,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.BestStaysBest: (Fragmentation,),
     contract.CountsEvictions: (DefaultPreemption,),
     contract.CountsDevices: (DynamicResources,),
-    contract.GangPostFilter: (DefaultPreemption,),
+    contract.GangPostFilter: (DefaultPreemption, DynamicResources),
     contract.AwaitsPods: (ControllerSpread, SpotPlacement, PlacementStrategy),
 }
 

@@ -75,15 +75,6 @@ def test_devices_count_as_well() -> None:
     assert scores_for(plugin(prices=PRICES), make_state([node]), pod) == {"gpu": 100_000_000 // 8}
 
 
-def test_a_fraction_of_a_device_is_a_fraction_of_its_cost() -> None:
-    """Where pods get fractions; half of one of eight devices is a sixteenth of the node."""
-    node = make_node("gpu", cpu="96", memory="1Ti", labels={TYPE: "small"}, resources={"nvidia.com/gpu": 8})
-    pod, state = make_pod("p", cpu="1", memory="1Gi", annotations={"gpu-fraction": "0.5"}), make_state([node])
-    assert scores_for(plugin(prices=PRICES), state, pod) == {"gpu": 100_000_000 // 96}
-    state.amounts.give_fractions(lambda _: True, to_any=True)
-    assert scores_for(plugin(prices=PRICES), state, pod) == {"gpu": 100_000_000 // 16}
-
-
 def test_nodes_without_a_price_can_come_last() -> None:
     """For clusters whose nodes all should have one."""
     of = plugin(prices=PRICES, unknown="Worst")

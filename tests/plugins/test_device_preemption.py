@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from moorage.core.claims import ClaimConsumer, DeviceChoice, ResourceClaim
-from moorage.core.membership import GROUP_LABEL
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.framework.cycle import Cycle
@@ -96,12 +95,6 @@ def test_off_by_default() -> None:
     want = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     assert (found.node, found.message) == (None, want)
     assert not DynamicResources().preempts_devices
-
-
-def test_members_of_gangs_evict_nobody_for_devices() -> None:
-    """They would have to be given devices together."""
-    state = cluster([A], held("ca", "g0", A), held("x", "g1"))
-    assert preempt(state, make_pod("p", priority=10, claims=("mine",), labels={GROUP_LABEL: "g"})).victims == ()
 
 
 def judged(state: ClusterState, each: Pod) -> list[str]:

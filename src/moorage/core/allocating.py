@@ -38,6 +38,22 @@ class DeviceUsage(Protocol):
         """What is left of the counters of a pool, in nanos."""
 
 
+class _Unused:
+    """Nothing is in use."""
+
+    def held(self, _: DeviceId, /) -> bool:
+        return False
+
+    def consumed(self, _: DeviceId, /) -> None:
+        return None
+
+    def available(self, pool: Pool, /) -> dict[Counter, int]:
+        return dict(pool.counters)
+
+
+NOTHING_IN_USE: DeviceUsage = _Unused()
+
+
 class SearchOutcome(Enum):
     """How a part of the search ended."""
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from moorage.core.arrays import Ints, Rows
+from moorage.core.arrays import Rows
 from moorage.core.claims import (
     CLAIM_DEVICES,
     EXACT_COUNT,
@@ -51,58 +51,29 @@ class PodAmounts:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.offers = DeviceOffers(state.objects, state.devices)
-        self._gives_fractions: Callable[[str], bool] = _never
-        self._divides_devices = False
-
-    def give_fractions(self, to: Callable[[str], bool], *, to_any: bool) -> None:
-        """Pods with these scheduler names get the fractions of devices that they ask for; `to_any`: some do."""
-        self._gives_fractions, self._divides_devices = to, to_any
+        self.gives_fractions: Callable[[str], bool] = _never
+        """Whether pods with this scheduler name get the fractions of devices that they ask for."""
+        self.divides_devices = False
+        """Whether any do."""
 
     # --- nodes ---
 
     def offered(self, name: str, rows: Rows) -> int:
         """What nodes offer of a resource, without what drivers publish."""
-        found = self.offers_at(name, rows)
-        return 0 if found is None else int(found.sum())
-
-    def offers_at(self, name: str, rows: Rows) -> Ints | None:
-        """The same of each node, int64[len(rows)]; None if no node offers any."""
-        if name == NVIDIA_GPU and self._divides_devices:
-            counts: Ints = self._state.shares().count.take(rows) * THOUSANDTHS
-            return counts
+        if name == NVIDIA_GPU and self.divides_devices:
+            return int(self._state.shares().count.take(rows).sum()) * THOUSANDTHS
         column = self._state.resources.known(name)
-        if column is None:
-            return None
-        offered: Ints = self._state.pick(self._state.resources.allocatable[column], rows)
-        return offered * fineness(name) if fineness(name) > 1 else offered
-
-    def at(self, row: int) -> dict[str, int]:
-        """What a node offers, with what drivers publish for it alone."""
-        node = self._state.node(row)
-        found = Counter({name: amount * fineness(name) for name, amount in node.allocatable.items()})
-        if self._divides_devices:
-            found[NVIDIA_GPU] = self._state.shares().count.item(row) * THOUSANDTHS
-        found.update(self.offers.by_owner().get(node.name, {}))
-        return found
+        return 0 if column is None else int(self._state.resources.allocatable[column, rows].sum()) * fineness(name)
 
     def offered_names(self) -> frozenset[str]:
         """Devices and the like, of which a node offers some, or a driver has published some."""
         names = {name for name in self._state.resources.names if name and is_scalar_resource(name)}
         names.update(name for devices in self.offers.by_owner().values() for name in devices)
-        if self._divides_devices and self._state.shares().count.any():
+        if self.divides_devices and self._state.shares().count.any():
             names.add(NVIDIA_GPU)
         return frozenset(names)
 
     # --- pods ---
-
-    def of(self, pod: Pod) -> Named:
-        """What a pod counts for where no queue says who else uses its claims: with those that it has first."""
-        claims = [key for key in claim_keys(pod.template) if self._has_first(pod, key)]
-        return summed((self.own(pod), *map(self.claim, claims))) if claims else self.own(pod)
-
-    def _has_first(self, pod: Pod, key: str) -> bool:
-        claim: ResourceClaim | None = self._state.objects.get(RESOURCE_CLAIM, {}).get(key)
-        return claim is not None and (not claim.reserved_for or claim.reserved_for[0].uid == pod.uid)
 
     def own(self, pod: Pod) -> Named:
         """What a pod counts for without its claims."""
@@ -121,7 +92,7 @@ class PodAmounts:
         ask = template.share
         if ask is None or ask.problem or ask.convention is Convention.WHOLE:
             return None
-        return ask if self._gives_fractions(template.scheduler_name) else None
+        return ask if self.gives_fractions(template.scheduler_name) else None
 
     def moves(self, template: PodTemplate) -> bool:
         """Whether what such a pod counts for follows from more than it says itself, and so may change."""

@@ -20,12 +20,10 @@ from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodecolumn import NodeColumn
 from moorage.core.objects import ClusterWide
-from moorage.core.pods import Pod
-from moorage.core.resources import CPU, MEMORY
+from moorage.core.resources import CPU, MEMORY, Requests
 from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
-    from moorage.core.amounts import PodAmounts
     from moorage.core.state import ClusterState
 
 PRICE_LIST = "PriceList"
@@ -184,9 +182,9 @@ class PriceTable:
         return np.array(found, dtype=np.int64).take(groups_of)
 
 
-def pod_micros(node_micros: int, pod: Pod, counts: PodAmounts, row: int) -> int:
-    """Micros an hour of a pod: the node's price times the largest share of a resource that the pod counts for."""
-    scored = {CPU: pod.requests.score_cpu_milli, MEMORY: pod.requests.score_memory_bytes}
-    offered, amounts = counts.at(row), {**dict(counts.of(pod)), **scored}
-    shares = (node_micros * amount // max(offered.get(name, 0), amount, 1) for name, amount in amounts.items())
+def pod_micros(node_micros: int, requests: Requests, allocatable: Mapping[str, int]) -> int:
+    """Micros an hour of a pod: the node's price times the largest share of a resource that the pod requests."""
+    scored = {CPU: requests.score_cpu_milli, MEMORY: requests.score_memory_bytes}
+    amounts = {**dict(requests.amounts), **scored}
+    shares = (node_micros * amount // max(allocatable.get(name, 0), amount, 1) for name, amount in amounts.items())
     return max(shares, default=0)

@@ -102,7 +102,8 @@ class EngineContext:
             self.fallback = next(iter(runners.values()))
         self.runners.clear()
         self.runners.update(runners)
-        self.state.amounts.give_fractions(self._gives_fractions, to_any=any(map(self._gives_fractions, self.runners)))
+        self.state.amounts.gives_fractions = self._gives_fractions
+        self.state.amounts.divides_devices = any(map(self._gives_fractions, self.runners))
         asked = any(runner.priorities is not None for runner in runners.values())
         self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 
-from moorage.core.disruption.away import MOVED, Away, let_go
+from moorage.core.disruption.away import GONE
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuetree import QueueNode
 from moorage.core.state import ClusterState, PodRecord
@@ -21,7 +21,7 @@ class RoundDepartures:
 
     def __init__(self, state: ClusterState, trial: Trial, placing: RoomPlacing) -> None:
         self._state, self._trial, self._placing = state, trial, placing
-        self.pods = Away(state)
+        self.pods = trial.away()
         """Pods that were on nodes before the round."""
         self._blame: dict[str, tuple[Unit, str]] = {}
         """For whom they went last, and why."""
@@ -36,11 +36,11 @@ class RoundDepartures:
         uid = record.pod.uid
         self._blame[uid] = unit, why
         if not stood:
-            let_go(self._state, uid)
+            self._trial.let_go(uid)
             return False
         self.expect(record.pod, value=True)
         is_first = uid not in self.pods
-        self.pods.take((record,), MOVED)
+        self.pods.take((record,), GONE)
         return is_first
 
     def expect(self, pod: Pod, *, value: bool) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import PodRef
 from moorage.core.controllers import API_GROUPS
+from moorage.core.disruption.away import GONE, Away
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.follow import follow
 from moorage.core.frozen import FrozenDict
@@ -30,7 +31,7 @@ from moorage.engine.underway import AnsweredPod, Underway
 from moorage.engine.waiting import Wait
 from moorage.engine.warnings import Warnings
 from moorage.framework.classes import pre_filter
-from moorage.framework.contract import AwaitsPods, GivesFractions
+from moorage.framework.contract import AwaitsPods
 from moorage.framework.cycle import Cycle
 from moorage.framework.defaults import DEFAULT_PLUGINS, KUBE_SCHEDULER_PLUGINS
 from moorage.framework.plugin import Point
@@ -95,8 +96,6 @@ class Extending(Announcing):
         self.state = ClusterState(seed)
         self.underway = Underway(longest_wait_s, certified)
         self._runner = Runner(self.profile, self.state)
-        fractions = self._runner.plugins.first(GivesFractions) is not None
-        self.state.amounts.give_fractions(lambda _: fractions, to_any=fractions)
         self._waiting = self._runner.plugins.having(AwaitsPods)
         self._kinds = frozenset(kind for plugin in self.profile.plugins for kind in plugin.kinds)
         self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
@@ -297,8 +296,8 @@ class Extending(Announcing):
         cycle = Cycle(pod, self.state, now)
         pre_filter(self._runner.plugins.pre_filter, cycle)  # plugins may remember there who stands now
         with self.state.statement():
-            for uid in uids:
-                self.state.remove_pod(uid)
+            away = Away(self.state, with_claims=self._runner.preempts_devices)
+            away.take(map(self.state.record, uids), GONE)
             return self._runner.fits(cycle, row)
 
 

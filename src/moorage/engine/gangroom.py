@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from moorage.core.commands import PatchPodStatus
+from moorage.core.disruption.away import GONE, Away
+from moorage.core.disruption.claims import free_abandoned
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
@@ -134,9 +136,12 @@ class GangRoom:
         members = {cycle.pod.uid: cycle.pod for cycle in cycles}
         leaving = map(self._context.bindings.get, nomination.victims)
         trial = Trial(self._context, cycles[0].now, reserves=not any(leaving))
+        preempts_devices = self._context.responsible(cycles[0].pod).preempts_devices
         with state.statement():
-            for uid in nomination.victims:
-                state.remove_pod(uid)
+            away = Away(state, with_claims=preempts_devices)
+            away.take(map(state.record, nomination.victims), GONE)
+            if preempts_devices:
+                free_abandoned(state)  # of pods that went for the gang before
             for uid in members:  # the nomination of one member must not block another
                 state.nominations.clear(uid)
             for uid, node in nomination.nodes.items():

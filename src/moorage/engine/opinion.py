@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from moorage.core.commands import DeletePod, PatchPodStatus
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.events import Event, PodSeen
 from moorage.core.gangdomains import standing_lines
 from moorage.core.membership import GangKey
@@ -169,7 +170,7 @@ def _topology_lines(engine: Engine, pod: Pod, stands_on: str | None) -> tuple[st
     state, row = engine.state, None if stands_on is None else engine.state.row_of(stands_on)
     with state.statement():
         if row is not None:  # it was judged as if it were pending, and may have found another node, or none
-            state.remove_pod(pod.uid)
+            Away(state).take((state.record(pod.uid),), MOVED)
             state.assume(pod, row)
         return tuple(standing_lines(state, gang)) if state.gangs.standing(gang) else ()
 

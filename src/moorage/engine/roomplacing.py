@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.core.arrays import Rows
-from moorage.core.disruption.away import Away, let_go
+from moorage.core.disruption.away import Away
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
@@ -88,7 +88,7 @@ class RoomPlacing:
         with state.statement() as what_if:
             for record in records:
                 row = state.row_of(record.node)
-                let_go(state, record.pod.uid)
+                self._trial.let_go(record.pod.uid)
                 if row is None or not away.could_return(record) or not self._trial.fits(as_pending(record.pod), row):
                     return False
                 away.put_back(record)

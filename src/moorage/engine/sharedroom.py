@@ -15,7 +15,7 @@ from itertools import islice
 from math import inf
 
 from moorage.core.arrays import Rows
-from moorage.core.disruption.away import GONE, MOVED, Away, let_go
+from moorage.core.disruption.away import GONE, Away
 from moorage.core.disruption.claims import free_abandoned
 from moorage.core.disruption.ledger import STRICT
 from moorage.core.pods import Pod, as_pending
@@ -315,7 +315,7 @@ class RoomRound:
         units = {each.unit.uid: each.unit for each in self._served}
         takers = {each.leaf for each in self._served if each.reclaims}
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
-            let_go(self._state, uid)
+            self._trial.let_go(uid)
         back = [Returning(*each) for each in jobs_of(self._state, self._sharing, away)]
         later: dict[object, list[Unit]] = {}
         losing = {each.gang for each in back} - {None}
@@ -577,10 +577,10 @@ class RoomRound:
         return self._lost(units, nodes)
 
     def _clear(self, records: Iterable[PodRecord]) -> Away:
-        away = Away(self._state)
+        away = self._trial.away()
         for record in records:
             self._departures.expect(record.pod, value=True)
-            away.take((record,), MOVED)
+            away.take((record,), GONE)
         return away
 
     def _lost(self, units: Sequence[VictimUnit], nodes: Mapping[str, str]) -> list[VictimUnit]:

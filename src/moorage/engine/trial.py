@@ -13,11 +13,12 @@ that another could have used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from moorage.core.arrays import Rows
+from moorage.core.disruption.away import MOVED, Away, let_go
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.gangs import terms_of
@@ -32,8 +33,8 @@ from moorage.engine.gangplacement import GangPlacement
 from moorage.engine.placing import assume, choose, reserve, unreserve
 from moorage.engine.plannedgang import PlannedGang
 from moorage.engine.units import QueuedPod, as_queued
-from moorage.framework.contract import PlansGangs
-from moorage.framework.cycle import Cycle
+from moorage.framework.contract import PlansGangs, ReservePlugin
+from moorage.framework.cycle import OTHERS_MAY_LEAVE, Cycle
 from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangplans import GangPlan
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -68,6 +69,8 @@ class Trial:
         self._misfit_s = misfit_s
         self._observer = observer
         self._reserves = reserves
+        self._held: dict[str, BindingCycle] = {}
+        """Pods for which plugins hold something outside of the state."""
         self.refusal: Status | None = None
         """What Reserve said when it refused a single pod for the last time."""
 
@@ -100,8 +103,9 @@ class Trial:
         runner = self._context.runner_of(pod)
         if runner is None:
             return False
-        rows = self._state.rows()
-        judgement = runner.judge(self.cycle(pod), rows)
+        rows, cycle = self._state.rows(), self.cycle(pod)
+        cycle.memo[OTHERS_MAY_LEAVE] = True
+        judgement = runner.judge(cycle, rows)
         if judgement.refusal is not None:
             resources = self._state.resources
             wanted = resources.vector(pod.requests).pairs
@@ -132,13 +136,40 @@ class Trial:
         if not (self._reserves and binding.late.reserve) or self._context.bindings.get(pod.uid) is not None:
             return None
         with self._state.statement() as what_if:
-            self._state.undo.note(lambda: unreserve(faults, binding))
+            self._state.undo.note(lambda: self._unreserve(binding))
             status = reserve(faults, binding)
             if status is None:
                 what_if.commit()
+                if any(_apart(binding)):
+                    self._held[pod.uid] = binding
         if status is not None:
             self._state.forget(pod.uid)
         return status
+
+    def _unreserve(self, binding: BindingCycle) -> None:
+        self._held.pop(binding.entry.pod.uid, None)
+        unreserve(self._context.faults, binding)
+
+    def away(self) -> Away:
+        """Pods that leave, those that were placed here with all that was reserved for them."""
+        return Away(self._state, released=self._released)
+
+    def let_go(self, uid: str) -> None:
+        """A pod that was placed here leaves its place."""
+        let_go(self._state, uid)
+        self._released(uid)
+
+    def _released(self, uid: str) -> None:
+        """What plugins hold for a pod outside of the state ends; it is asked for again if that is undone."""
+        binding = self._held.pop(uid, None)
+        if binding is not None:
+            unreserve(self._context.faults, binding)
+            self._state.undo.note(lambda: self._reserve_again(binding))
+
+    def _reserve_again(self, binding: BindingCycle) -> None:
+        self._held[binding.entry.pod.uid] = binding
+        for plugin in _apart(binding):
+            self._context.faults.ask(plugin, plugin.reserve, binding.cycle, binding.row)
 
     def make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
         """The row where evictions would make room, and the victims; NOWHERE if evictions cannot help."""
@@ -232,8 +263,7 @@ class Trial:
         pods = [*(entry.pod for entry in ready), *(as_pending(record.pod) for record in there)]
         entries = [as_queued(pod, self._now) for pod in pods]
         with self._state.statement():
-            for record in there:
-                self._state.remove_pod(record.pod.uid)
+            Away(self._state).take(there, MOVED)
             whole = needs._replace(members=len(entries))
             planner = self._planner(entries, whole)
             found = None if planner is None else self._place_planned(planner, entries, whole)
@@ -337,3 +367,8 @@ class Trial:
                 placement.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
             return False
         return self.put_member(placement, entry, cycle, row)
+
+
+def _apart(binding: BindingCycle) -> Iterator[ReservePlugin]:
+    """The plugins that hold something for a pod outside of the state."""
+    return (each for each in binding.late.reserve if each.name not in binding.runner.in_state)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
+from moorage.core.disruption.away import GONE, Away
 from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.seating import Bits
 from moorage.core.state import ClusterState, PodRecord
@@ -216,8 +217,7 @@ class UsableNodes:
         if not going:
             return False
         with state.statement():
-            for record in going:
-                state.remove_pod(record.pod.uid)
+            Away(state).take(going, GONE)
             return bool(len(kind.runner.judge(cycle, np.array([row], dtype=np.intp), nominated=False).passed))
 
     def _own_on(self, kind: _Kind, row: int) -> bool:

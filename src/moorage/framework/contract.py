@@ -241,6 +241,15 @@ class Unreserve(Named, Protocol):
 
 
 @runtime_checkable
+class ReservesInState(Named, Protocol):
+    """Beside Reserve: all that it holds is in the state, where searches take it back like any other change."""
+
+    @property
+    def reserves_in_state(self) -> bool:
+        """Whether that is so; else Reserve is asked where a decision is made or proven, not in every search."""
+
+
+@runtime_checkable
 class AnnotatesBinding(Named, Protocol):
     """Beside Reserve: has something written on the pod together with its Binding."""
 

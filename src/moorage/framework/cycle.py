@@ -17,6 +17,10 @@ class UnfinishedError(Exception):
     """
 
 
+OTHERS_MAY_LEAVE = "others may leave with what their claims hold"
+"""Key of `Cycle.memo`: present if devices count as resolvable where they are enough once all claims are free."""
+
+
 class Cycle:
     """One pod, the state and the time. `memo` is for what a plugin prepares in one extension point for a later one."""
 

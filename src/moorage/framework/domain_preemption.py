@@ -87,7 +87,7 @@ class DomainSearch:
         """What it takes to place the gang if these pods may go."""
         state, runner = self._state, self._runner
         with state.statement():
-            away = Away(state, with_claims=False)
+            away = Away(state, with_claims=runner.preempts_devices)
             away.take_along(records, GONE)
             limits = RoomLimits(prices=dict.fromkeys(away.rows, -1))
             plan = planner.plan_gang(self._cycles, lambda _: runner, self._needs, limits)

@@ -122,7 +122,7 @@ class GangSearch:
         without: dict[object, str] = {}
         """Kinds of members that found no room, and why."""
         with state.statement():
-            away = Away(state, with_claims=False)
+            away = Away(state, with_claims=self._runner.preempts_devices)
             for number, cycle in enumerate(members):
                 if len(preemptors) == aim:
                     break
@@ -165,7 +165,7 @@ class GangSearch:
     def _spent(self, away: Away) -> Ints | None:
         """How many evictions the members have cost each budget so far."""
         budgets = self._table.budgets
-        if not len(budgets) or not away:
+        if not len(budgets) or not away.records:
             return self._rules.spent
         known = self._rules.spent
         spent: Ints = np.zeros(len(budgets), dtype=np.int64) if known is None else known.copy()

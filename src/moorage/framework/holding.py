@@ -1,13 +1,12 @@
 """A pod that a search places holds what it would hold in reality: it is assumed, and plugins reserve for it.
 
-The searches below the engine use this; `engine.trial` does the same with binding cycles, and catches faults of plugins.
+The searches below the engine use this, with what plugins hold in the state, where `let_go` gives it up. The engine asks
+every plugin (`engine.trial`), and so has the last word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from moorage.framework.contract import ReservePlugin, Unreserve
+from moorage.core.disruption.away import give_up_reservations
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code
@@ -16,24 +15,19 @@ from moorage.framework.status import Code
 def hold(runner: Runner, cycle: Cycle, row: int) -> bool:
     """Place a pod on a row that passed its filters, until the statement ends; whether plugins reserve it its place.
 
-    If one refuses, the pod stands nowhere. What is reserved is released with the statement.
+    If one refuses, the pod stands nowhere. What is reserved is given up with the statement.
     """
-    state, plugins = cycle.state, runner.late(cycle).reserve  # asks plugins, so nothing may be assumed yet
+    state, uid = cycle.state, cycle.pod.uid
+    plugins = [each for each in runner.late(cycle).reserve if each.name in runner.in_state]  # before it is assumed
     if not plugins:
         state.assume(cycle.pod, row)
         return True
     with state.statement() as what_if:
         state.assume(cycle.pod, row)
-        state.undo.note(lambda: _unreserve(plugins, cycle, row))
+        state.undo.note(lambda: give_up_reservations(state, uid))
         for plugin in plugins:
             status = plugin.reserve(cycle, row)
             if status is not None and status.code is not Code.SUCCESS:
                 return False
         what_if.commit()
     return True
-
-
-def _unreserve(plugins: Sequence[ReservePlugin], cycle: Cycle, row: int) -> None:
-    for plugin in reversed(plugins):
-        if isinstance(plugin, Unreserve):
-            plugin.unreserve(cycle, row)

@@ -293,9 +293,7 @@ class VictimSearch:
         return Candidate(row, victims, sum(record.pod.uid in broken for record in gone), companions)
 
     def _away(self) -> Away:
-        """Members of a gang take devices together, which a search for one pod cannot foresee."""
-        alone = self._cycle.template.gang is None
-        return Away(self._cycle.state, with_claims=alone and self._runner.preempts_devices)
+        return Away(self._cycle.state, with_claims=self._runner.preempts_devices)
 
     # --- row by row ---
 

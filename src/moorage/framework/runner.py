@@ -36,6 +36,7 @@ from moorage.framework.contract import (
     PreFilterPlugin,
     ReadsPriority,
     ReadsState,
+    ReservesInState,
     SlackFilter,
     SoftFilter,
 )
@@ -175,6 +176,8 @@ class Runner:
         """The plugin that has members of gangs placed together."""
         self.places_gangs = self.gangs is not None
         self.preempts_devices = any(each.preempts_devices for each in plugins.having(PreemptsDevices))
+        self.in_state = frozenset(each.name for each in plugins.having(ReservesInState) if each.reserves_in_state)
+        """Names of plugins whose Reserve holds everything in the state."""
         """Whether pods are evicted for their devices."""
         self._ranks = ranks
         self._state = state

@@ -1,9 +1,9 @@
 """CostAware: pods go where their requests cost least.
 
-The cost of a pod on a node is the node's price times the share of the node that it counts for (`core.amounts`, without
-claims): the largest of its shares of cpu, memory and other resources. So a large node may be cheaper although its price
-per hour is higher. The raw score is that cost in billionths of the currency; among the feasible nodes the cheapest gets
-100, one that costs twice as much gets 50.
+The cost of a pod on a node is the node's price times the share of the node that it requests: the largest of its shares
+of cpu, memory and other resources. So a large node may be cheaper although its price per hour is higher. The raw score
+is that cost in billionths of the currency; among the feasible nodes the cheapest gets 100, one that costs twice as much
+gets 50.
 
 Prices are in the arguments, or come as a PriceList from a source that the process follows: a plugin does no I/O. A node
 without a price is neither cheap nor expensive: it gets 50 (`unknown: Neutral`) or 0 (`Worst`). Stale prices are not
@@ -19,12 +19,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from moorage.core.amounts import Named
 from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import PodTemplate
 from moorage.core.prices import NO_PRICE, PRICE_LIST, PriceList, PriceRule, PriceTable
-from moorage.core.resources import CPU, MEMORY, PODS, Requests
-from moorage.core.shareasks import ShareAsk
+from moorage.core.resources import CPU, MEMORY, PODS
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
@@ -104,14 +102,15 @@ class CostAware(Plugin):
         """The key of the PriceList in the state that it reads, unless it has prices of its own."""
         return "" if self.source is None else self.source.key
 
-    def sign(self, template: PodTemplate) -> tuple[Requests, ShareAsk | None]:
-        """What the pod requests, and the fraction of devices that it asks for."""
-        return template.requests, template.share
+    def sign(self, template: PodTemplate) -> tuple[tuple[str, int], ...]:
+        """What the pod requests; containers that request nothing count as in other scores."""
+        requests = template.requests
+        others = (pair for pair in requests.amounts if pair[0] not in (CPU, MEMORY, PODS))
+        return (CPU, requests.score_cpu_milli), (MEMORY, requests.score_memory_bytes), *others
 
     def epoch(self, state: ClusterState) -> Hashable:
-        """Other prices make every answer wrong, and other sizes of devices those about fractions."""
-        prices = 0 if self.own is not None else state.object_versions.get(PRICE_LIST, 0)
-        return prices, state.shared_devices.version, state.devices.backing_version
+        """Other prices make every answer wrong."""
+        return 0 if self.own is not None else state.object_versions.get(PRICE_LIST, 0)
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The cost of the pod per hour in billionths of the currency, int64[len(rows)]; -1 without a price."""
@@ -121,20 +120,15 @@ class CostAware(Plugin):
         micros = state.pick(table.column(state), rows)
         # A share has no unit and may be a float; what is kept and compared are integers.
         shares = np.zeros(len(rows), dtype=np.float64)
-        for name, amount in self._amounts(cycle):
-            offered = state.amounts.offers_at(name, rows)
-            if offered is None:
+        for name, amount in self.sign(cycle.template):
+            column = state.resources.known(name)
+            if column is None:
                 shares[:] = 1.0
                 continue
+            offered = state.pick(state.resources.allocatable[column], rows)
             np.maximum(shares, amount / np.maximum(offered, max(amount, 1)), out=shares)
         costs: Ints = (micros * _NANOS_PER_MICRO * shares).astype(np.int64)
         return np.where(micros == NO_PRICE, NO_PRICE, costs)
-
-    def _amounts(self, cycle: Cycle) -> Named:
-        """What the pod counts for without its claims; containers that request nothing count as in other scores."""
-        requests = cycle.template.requests
-        others = (pair for pair in cycle.state.amounts.own(cycle.pod) if pair[0] not in (CPU, MEMORY, PODS))
-        return (CPU, requests.score_cpu_milli), (MEMORY, requests.score_memory_bytes), *others
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
         """100 * lowest cost / cost, int64[len(scores)]; an argument says what nodes without a price get."""

@@ -9,7 +9,7 @@ where no other pod needs it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,7 +19,7 @@ from pydantic import Field
 
 from moorage.core import claimwrites
 from moorage.core.allocated import allocations_of
-from moorage.core.allocating import Search
+from moorage.core.allocating import NOTHING_IN_USE, Search
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claimbounds import bounded_claims
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
@@ -36,6 +36,7 @@ from moorage.core.deviceselectors import Looks
 from moorage.core.disruption.claims import free_abandoned, uses_devices
 from moorage.core.edits import DropDevices
 from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
+from moorage.core.gangneeds import GangNeeds
 from moorage.core.hashing import name_uuid
 from moorage.core.nodeterms import any_term
 from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference, readiness, ready_by_s
@@ -44,15 +45,26 @@ from moorage.core.state import ClusterState
 from moorage.core.values import copier, dataclass
 from moorage.framework.arguments import PluginArgs, Seconds
 from moorage.framework.changes import Change, What
-from moorage.framework.cycle import Cycle, UnfinishedError
+from moorage.framework.cycle import OTHERS_MAY_LEAVE, Cycle, UnfinishedError
 from moorage.framework.details import Detail
 from moorage.framework.device_details import MOST_LOOKS, device_details, elsewhere
 from moorage.framework.device_remedies import device_groups, device_remedies
+from moorage.framework.holding import hold
 from moorage.framework.nominated import NominatedPods
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import SKIP, Code, Hold, Nomination, Reason, Rejections, Status, unresolvable
+from moorage.framework.status import (
+    SKIP,
+    Code,
+    GangNomination,
+    Hold,
+    Nomination,
+    Reason,
+    Rejections,
+    Status,
+    unresolvable,
+)
 
 _WAITS = "DynamicResources/deadline"
 _SPECIAL = "DynamicResources/special"
@@ -76,6 +88,8 @@ _SWIFT = 5
 _HIGHEST = 100
 _RETURNING = "waiting until the claims of preempted pods give their devices back."
 _PACKED = "Packed"
+_MOST_EMPTIED = 64
+"""So many nodes are looked at for what they would have if all claims gave their devices back."""
 _WRITING_S = 900.0
 """How long the writes to claims may take between two changes of these."""
 
@@ -122,6 +136,7 @@ class DynamicResources(Plugin):
     )
     kinds: ClassVar[frozenset[str]] = frozenset({RESOURCE_CLAIM, DEVICE_CLASS, RESOURCE_SLICE, TAINT_RULE})
     keeps: ClassVar[Mapping[str, Any]] = {_WAITS: float, _SPECIAL: SpecialClaim}
+    reserves_in_state: ClassVar[bool] = True
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
@@ -206,6 +221,8 @@ class DynamicResources(Plugin):
             bits = self._looked(cycle, plan, rows)
             if plan.looks and self._keeps_promises(cycle.state):
                 self._heed_nominated(cycle, plan, rows, bits)
+            if OTHERS_MAY_LEAVE in cycle.memo:
+                self._mark_held(cycle, plan, rows, bits)
         except AllocationError as error:
             return Rejections(np.ones(len(rows), dtype=np.int64), (Reason(str(error), False),), str(error))
         if plan.claims.allocated:
@@ -229,12 +246,24 @@ class DynamicResources(Plugin):
 
     def _mark_in_use(self, cycle: Cycle, rows: Rows, bits: Ints) -> None:
         """Tell where evictions could free devices, if the pod fits nowhere."""
-        if not bits.all() or cycle.template.gang is not None:
+        if not bits.all():
             return
         state, priority = cycle.state, cycle.template.priority
         for index in np.flatnonzero(bits == _NONE):
             lower = (each.pod for each in state.records_on(int(rows[index])) if each.pod.template.priority < priority)
             if any(uses_devices(state, pod) for pod in lower):
+                bits[index] = _IN_USE
+
+    def _mark_held(self, cycle: Cycle, plan: _Plan, rows: Rows, bits: Ints) -> None:
+        """Tell where there would be devices if all claims gave theirs back; of many nodes only some are looked at."""
+        state, classes = cycle.state, cycle.state.objects.get(DEVICE_CLASS, {})
+        refused = np.flatnonzero(bits == _NONE)
+        bits[refused[_MOST_EMPTIED:]] = _IN_USE
+        for index in refused[:_MOST_EMPTIED]:
+            row = int(rows[index])
+            node, claims = state.node(row), self._claims_at(cycle, plan, row)[0]
+            search = Search(node, state.devices.pools(node), claims, classes, NOTHING_IN_USE)
+            if search.run(_MOST_PACKED) is not False:
                 bits[index] = _IN_USE
 
     def _heed_nominated(self, cycle: Cycle, plan: _Plan, rows: Rows, bits: Ints) -> None:
@@ -418,6 +447,27 @@ class DynamicResources(Plugin):
             fits = runner.fits(cycle, row)
         self.pre_filter(cycle)
         return Nomination(node, (), f"preemption: {_RETURNING}") if fits else None
+
+    def post_filter_gang(self, cycles: Sequence[Cycle], runner: Runner, needs: GangNeeds) -> GangNomination | None:
+        """As for a pod: members keep their nominations while devices are on their way back to their nodes."""
+        state = cycles[0].state
+        nodes = {cycle.pod.uid: state.nominations.node_of(cycle.pod.uid) for cycle in cycles}
+        places = {
+            uid: row for uid, node in nodes.items() if node is not None and (row := state.row_of(node)) is not None
+        }
+        if not (self.args.preempt_devices and places):
+            return None
+        with state.statement():
+            free_abandoned(state)
+            for cycle in cycles:
+                state.nominations.clear(cycle.pod.uid)
+            placed = 0
+            for cycle in cycles:
+                row = places.get(cycle.pod.uid)
+                placed += row is not None and runner.fits(cycle, row) and hold(runner, cycle, row)
+            enough = needs.admits(state, placed)
+        kept = {uid: state.node(row).name for uid, row in places.items()}
+        return GangNomination(kept, (), f"preemption: {_RETURNING}") if enough else None
 
     def _ended(self, cycle: Cycle, claim: ResourceClaim, how: str, command: Command) -> Status:
         """What PostFilter says of a claim that it ends; the write is ordered once, however often the pod is tried."""

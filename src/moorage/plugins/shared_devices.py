@@ -45,6 +45,7 @@ class SharedDevices(Plugin):
 
     name: ClassVar[str] = "SharedDevices"
     reads: ClassVar[Reads] = Reads.PODS
+    reserves_in_state: ClassVar[bool] = True
     wakes: ClassVar[What] = (
         What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.POD_REMOVED | What.POD_UPDATED | What.SELF
     )

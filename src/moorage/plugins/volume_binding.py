@@ -72,6 +72,7 @@ class VolumeBinding(Plugin):
     wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CAPACITY})
     keeps: ClassVar[Mapping[str, Any]] = {_WAITS: Progress}
+    reserves_in_state: ClassVar[bool] = True
     remedies = volume_remedies
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:

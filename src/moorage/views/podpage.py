@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import format_amount
 from moorage.engine.counterfactual import runner_up
@@ -38,7 +39,7 @@ def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
     ghost = pod if pod.node is None else as_pending(pod)
     with state.statement():
         if pod.node is not None:
-            state.remove_pod(pod.uid)
+            Away(state).take((state.record(pod.uid),), MOVED)
         try:
             nodes = explain(runner, state, ghost, now)
             record = world.engine.trial(now).place(ghost)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PlacementPolicy, Workload, object_key
 from moorage.core.pods import Pod, as_pending
@@ -145,8 +146,7 @@ def _placed(
     placed: list[tuple[Pod, Pod, str]] = []
     stuck: list[Pod] = []
     trial = world.engine.trial(now)
-    for pod, _ in pairs:
-        world.state.remove_pod(pod.uid)
+    Away(world.state).take((world.state.record(pod.uid) for pod, _ in pairs), MOVED)
     for pod, ghost in pairs:
         try:
             record = trial.place(ghost)

@@ -10,11 +10,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from enum import Enum
 
 from moorage.core.claims import Allocation, ResourceClaim
-from moorage.core.disruption.claims import come_back, leave, still_free, used_claims
+from moorage.core.disruption.claims import come_back, give_up, still_free
 from moorage.core.gangs import taken_along
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import importance, staying
@@ -25,9 +25,9 @@ class Future(Enum):
     """What becomes of a pod that leaves."""
 
     GONE = "gone"
-    """It is deleted. Claims that were made for it end with it; others are free once nobody uses them."""
+    """It is deleted, though another one may be made: what its claims hold is free once nobody else uses them."""
     MOVED = "moved"
-    """It comes to another place, and its claims with it: what only it used is free to be chosen anew."""
+    """It goes elsewhere: what was made for it is chosen anew there. A claim apart from it keeps its devices."""
 
 
 GONE, MOVED = Future.GONE, Future.MOVED
@@ -52,9 +52,15 @@ class _Home:
 class Away:
     """Pods that left in one statement, with where they were."""
 
-    def __init__(self, state: ClusterState, *, with_claims: bool = True) -> None:
-        """`with_claims`: what their claims hold leaves with them, which kube-scheduler's own search leaves out."""
+    def __init__(
+        self, state: ClusterState, *, with_claims: bool = True, released: Callable[[str], object] | None = None
+    ) -> None:
+        """`with_claims`: what their claims hold leaves with them, which kube-scheduler's own search leaves out.
+
+        `released` is told of every pod that gives up a place, for what else is held for it there.
+        """
         self.state = state
+        self._released = released
         self._with_claims = with_claims
         self._homes: dict[str, _Home] = {}
 
@@ -76,12 +82,12 @@ class Away:
         state.remove_pod(uid)
         if not self._with_claims:
             return
+        if self._released is not None:
+            self._released(uid)
         devices, volumes = _release(state, uid)
         if is_home:
             home.devices, home.volumes = devices, volumes
-            home.claims = {claim.key: claim for claim in used_claims(state, record.pod)} or _NO_CLAIMS
-            if home.claims:
-                leave(state, record.pod, home.claims, gone=future is GONE)
+            home.claims = give_up(state, record.pod, gone=future is GONE) or _NO_CLAIMS
 
     def take_along(self, victims: Iterable[PodRecord], future: Future) -> tuple[PodRecord, ...]:
         """Take these, and the members of their gangs that have to leave with them; the latter."""
@@ -99,6 +105,8 @@ class Away:
             return
         if now is not None:
             let_go(state, uid)
+            if self._released is not None:
+                self._released(uid)
         state.put_back(home.record)
         if home.claims:
             come_back(state, home.record.pod, home.claims)
@@ -156,9 +164,6 @@ class Away:
     def __contains__(self, uid: str) -> bool:
         return uid in self._homes
 
-    def __len__(self) -> int:
-        return len(self._homes)
-
     def ordered(self) -> list[PodRecord]:
         """The same, most important first."""
         return sorted(self.records, key=importance)
@@ -190,12 +195,13 @@ def _release(state: ClusterState, uid: str) -> tuple[Mapping[str, Allocation], R
 
 
 def _reserve_again(state: ClusterState, uid: str, home: _Home) -> None:
-    state.undo.note(lambda: _set_aside(state, uid))
+    state.undo.note(lambda: give_up_reservations(state, uid))
     state.devices.reserve(uid, home.devices)
     if home.volumes is not None:
         state.volumes.reserve(uid, home.volumes)
 
 
-def _set_aside(state: ClusterState, uid: str) -> None:
+def give_up_reservations(state: ClusterState, uid: str) -> None:
+    """A pod that was placed in a what-if has nothing reserved any more; to undo what was."""
     state.devices.set_aside(uid)
     state.volumes.release(uid)

@@ -40,17 +40,22 @@ def free_abandoned(state: ClusterState) -> None:
             state.put_object(RESOURCE_CLAIM, claim.key, claim.freed())
 
 
-def leave(state: ClusterState, pod: Pod, claims: Mapping[str, ResourceClaim], *, gone: bool) -> None:
-    """A pod gives up the claims that it uses; those that were made for it end with it if it is `gone`.
+def give_up(state: ClusterState, pod: Pod, *, gone: bool) -> dict[str, ResourceClaim]:
+    """A pod gives up the claims that it uses; returns what they were, by key.
 
-    The special claim ends with its pod in any case: another one is made wherever the pod goes.
+    What only it used is free. Of one that is not `gone`, only what was made for it: a claim of its own accord stays
+    where its devices are, for the pod's successor too. The special claim ends: another one is made wherever it goes.
     """
-    special = state.devices.special_of(pod)
-    for key, claim in claims.items():
+    used, special = {claim.key: claim for claim in used_claims(state, pod)}, state.devices.special_of(pod)
+    for key, claim in [*used.items()]:
         others = tuple(each for each in claim.reserved_for if each.uid != pod.uid)
-        ends = claim is special or (gone and claim.owner is not None and claim.owner.uid == pod.uid)
-        left = replace(claim, reserved_for=others) if others else replace(claim.freed(), deleting=ends)
+        own = claim.owner is not None and claim.owner.uid == pod.uid
+        if not (others or gone or own):
+            del used[key]
+            continue
+        left = replace(claim, reserved_for=others) if others else replace(claim.freed(), deleting=claim is special)
         state.put_object(RESOURCE_CLAIM, key, left)
+    return used
 
 
 def come_back(state: ClusterState, pod: Pod, claims: Mapping[str, ResourceClaim]) -> None:

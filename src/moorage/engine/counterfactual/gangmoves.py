@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moorage.core.arrays import Rows
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.edits import Edits, MovePod
 from moorage.core.pods import as_pending
 from moorage.core.state import PodRecord
@@ -62,8 +63,7 @@ def _fewest(scene: Scene, crowd: Sequence[PodRecord]) -> list[PodRecord]:
 
 def _fits_without(scene: Scene, gone: Sequence[PodRecord]) -> bool:
     with scene.state.statement():
-        for record in gone:
-            scene.state.remove_pod(record.pod.uid)
+        Away(scene.state).take(gone, MOVED)
         return scene.places_gang()
 
 
@@ -72,8 +72,7 @@ def _places(scene: Scene, gone: Sequence[PodRecord]) -> Edits:
     found: list[MovePod] = []
     with scene.state.statement():
         nodes = {record.pod.uid: record.node for record in gone}
-        for record in gone:
-            scene.state.remove_pod(record.pod.uid)
+        Away(scene.state).take(gone, MOVED)
         if not gone or not scene.places_gang():
             return ()
         for pod in (record.pod for record in gone):

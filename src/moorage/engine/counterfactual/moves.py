@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.edits import Edits, MovePod
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate, as_pending
@@ -104,8 +105,7 @@ class _Moves:
 
     def _admits(self, row: int, gone: Iterable[PodRecord]) -> bool:
         with self._state.statement():
-            for record in gone:
-                self._state.remove_pod(record.pod.uid)
+            Away(self._state).take(gone, MOVED)
             return self._scene.fits(self._runner, self._pod, row)
 
     def _places(self, row: int, gone: Sequence[PodRecord]) -> Edits:
@@ -114,8 +114,7 @@ class _Moves:
         found: list[MovePod] = []
         with self._state.statement():
             nodes = {record.pod.uid: record.node for record in gone}
-            for record in gone:
-                self._state.remove_pod(record.pod.uid)
+            Away(self._state).take(gone, MOVED)
             if self._scene.put(self._pod, row) is None:
                 return ()
             for pod in (record.pod for record in gone):

@@ -18,7 +18,7 @@ from moorage.core.values import dataclass
 from moorage.engine.counterfactual.scene import Scene
 from moorage.framework.classes import pre_filter
 from moorage.framework.contract import ComparesRows, FilterPlugin
-from moorage.framework.cycle import Cycle, UnfinishedError
+from moorage.framework.cycle import OTHERS_MAY_LEAVE, Cycle, UnfinishedError
 from moorage.framework.runner import Runner
 
 _HOPELESS = 1e6
@@ -55,6 +55,7 @@ class Objections:
 def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
     """Ask all filters, inside an open scene."""
     cycle, state = scene.cycle(pod), scene.state
+    cycle.memo[OTHERS_MAY_LEAVE] = True
     rows = state.rows()
     found = Objections(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
     silent: set[str] = set()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from moorage.core.disruption.away import GONE
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import within
 from moorage.core.reclaiming import may_reclaim
@@ -215,14 +216,15 @@ class Rivals:
         for order in orders:
             self._moved = self._moved or bool(order.moves)
             for uid in order.victims:
-                gone = self._state.remove_pod(uid)
+                gone = self._state.record(uid)
+                self._trial.away().take((gone,), GONE)
                 row = self._state.row_of(order.moves.get(uid, "")) if back else None
                 if gone is not None and row is not None:
-                    self._state.assume(as_pending(gone.pod), row)
+                    self._trial.hold(as_pending(gone.pod), row)
         for uid, node in ((uid, node) for order in orders for uid, node in order.nodes.items()):
             row = self._state.row_of(node)
             if row is not None and uid in entries and self._state.record(uid) is None:
-                self._state.assume(entries[uid], row)
+                self._trial.hold(entries[uid], row)
 
     def _given(self, orders: Iterable[Order]) -> tuple[int, tuple[str, ...]]:
         for order in orders:

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from moorage.core.affinity import NodeAffinity, NodeTerm
+from moorage.core.disruption.away import GONE, MOVED, Away
 from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
@@ -106,10 +107,11 @@ class Scene:
         self._least_priority: int | None = None
         """Of the pods that stand; None if no pod may be evicted."""
         self._seated: list[str] = []
-        self._unseated: list[Pod] = []
+        self._unseated: list[PodRecord] = []
         """Of the last round of decisions on the pods ahead: which got a node, and which lost one."""
         self._placed: list[str] = []
-        self._evicted: list[Pod] = []
+        self._evicted: list[PodRecord] = []
+        self._away = self._trial.away()
         """The same of the round without any change."""
         self.unit: GangKey | None = None if pod.template.gang is None else engine.gangs.unit_of(pod)
         """The gang that the pod is placed with."""
@@ -137,7 +139,7 @@ class Scene:
     def opened(self) -> Iterator[None]:
         """The world with the pods ahead on the nodes that they would get today."""
         with self.state.statement():
-            self.state.remove_pod(self.pod.uid)
+            self._away.take((self.state.record(self.pod.uid),), MOVED)
             standing = (record.pod.template.priority for record in self.state.records())
             self._least_priority = min(standing, default=0) if self._evictions else None
             self._place_ahead({}, ())
@@ -176,9 +178,9 @@ class Scene:
         with self._counted_again(swapped), self._applied(edits, changed):
             if proof or len(swapped) > 1:
                 for uid in self._placed:
-                    self.state.remove_pod(uid)
+                    self._trial.let_go(uid)
                 for victim in self._evicted:
-                    self.state.observe_pod(victim)
+                    self._away.put_back(victim)
                 self._place_ahead(swapped, edits, proof=proof)
             turns = self._rivals if proof and self._takes_turns(swapped) else None
             try:
@@ -366,7 +368,7 @@ class Scene:
             ready = [pod for pod in waiting if self.may_enter(pod)]
             evicts = self._evicts_for(self._gangs.priority(key))
             try:
-                seated, victims = self._gangs.seat(key, waiting, ready, evicts=evicts)
+                seated, victims = self._gangs.seat(key, waiting, ready, self._away if evicts else None)
             except UnfinishedError:
                 self._give_up()
                 return
@@ -385,8 +387,8 @@ class Scene:
     def _unseat(self, victims: Iterable[PodRecord]) -> None:
         for record in victims:
             if record.pod.node is not None:
-                self._unseated.append(record.pod)
-            self.state.remove_pod(record.pod.uid)
+                self._unseated.append(record)
+            self._away.take((record,), GONE)
 
     def _place(self, pod: Pod, swapped: dict[str, Pod], *, proof: bool) -> tuple[int, tuple[str, ...]]:
         """The row of the pod and its victims; NOWHERE if it does not fit."""
@@ -442,8 +444,7 @@ class Scene:
     def fits_without(self, gone: Iterable[PodRecord]) -> bool:
         """Whether the pod, or its gang, fits once these have left, with the pods ahead where they stand."""
         with self.state.statement():
-            for record in gone:
-                self.state.remove_pod(record.pod.uid)
+            Away(self.state).take(gone, MOVED)
             try:
                 return self._place(self.pod, {}, proof=False)[0] != NOWHERE
             except UnfinishedError:

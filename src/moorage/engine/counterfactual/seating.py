@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from moorage.core.disruption.away import GONE, Away
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
@@ -51,8 +52,8 @@ class GangSeats:
         unit = self._engine.queue.gang(key)
         return 0 if unit is None else self._engine.gangs.priority(unit)
 
-    def seat(self, key: GangKey, waiting: Sequence[Pod], ready: Sequence[Pod], *, evicts: bool) -> Seated:
-        """Place those that are ready of the members that wait, if they are enough; `evicts`: others may leave."""
+    def seat(self, key: GangKey, waiting: Sequence[Pod], ready: Sequence[Pod], away: Away | None) -> Seated:
+        """Place those that are ready of the members that wait, if they are enough; others may leave for `away`."""
         needs = self._engine.gangs.needs(key, waiting)
         if needs is None or not ready or not needs.enough(len(ready)):
             return Seated()
@@ -62,12 +63,12 @@ class GangSeats:
         if placement.enough:
             return Seated([binding.entry.pod for binding in placement.bindings])
         runner = self._engine.runner_of(ready[0])
-        if not evicts or placement.hopeless or runner is None or needs.lasting_obstacle(self._state) is not None:
+        if away is None or placement.hopeless or runner is None or needs.lasting_obstacle(self._state) is not None:
             return Seated()
-        return next(self._with_room(runner, ready, needs, domains), Seated())
+        return next(self._with_room(runner, ready, needs, domains, away), Seated())
 
     def _with_room(
-        self, runner: Runner, ready: Sequence[Pod], needs: GangNeeds, domains: Iterable[Domain | None]
+        self, runner: Runner, ready: Sequence[Pod], needs: GangNeeds, domains: Iterable[Domain | None], away: Away
     ) -> Iterator[Seated]:
         """Where evictions make room; the members stand there."""
         plugins = [each for each in runner.plugins.post_filter if isinstance(each, GangPostFilter)]
@@ -79,16 +80,15 @@ class GangSeats:
                 with self._state.statement():
                     answer = self._engine.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
                 if isinstance(answer, GangNomination):
-                    found = self._nominated(answer, ready, needs)
+                    found = self._nominated(answer, ready, needs, away)
                     if found.pods:
                         yield found
 
-    def _nominated(self, answer: GangNomination, ready: Iterable[Pod], needs: GangNeeds) -> Seated:
+    def _nominated(self, answer: GangNomination, ready: Iterable[Pod], needs: GangNeeds, away: Away) -> Seated:
         state, placed = self._state, list[Pod]()
         victims = [record for uid in answer.victims if (record := state.record(uid)) is not None]
         with state.statement() as what_if:
-            for record in victims:
-                state.remove_pod(record.pod.uid)
+            away.take(victims, GONE)
             for pod in ready:
                 row = state.row_of(answer.nodes.get(pod.uid, ""))
                 if row is not None and self._trial.put(pod, row) is not None:

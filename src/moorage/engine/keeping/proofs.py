@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacities, Capacity, CapacityTypes
-from moorage.core.claims import ResourceClaim
-from moorage.core.deviceindex import RESOURCE_CLAIM
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
@@ -95,13 +94,17 @@ class Proofs:
         return self.grant(pod, now, choose, template)
 
     def grant(
-        self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int], template: PodTemplate | None = None
+        self,
+        pod: Pod,
+        now: float,
+        choose: Callable[[Runner, Cycle], int],
+        template: PodTemplate | None = None,
+        away: Away | None = None,
     ) -> str | None:
-        """Choose a row for a pod as if it were pending; if there is one, the pod is assumed there."""
+        """Choose a row for a pod as if it were pending; if there is one, it is there, and `away` knows where it was."""
         ghost = as_pending(pod if template is None else replace(pod, template=template))
         with self.state.statement() as attempt:
-            self.state.remove_pod(pod.uid)
-            self._give_back_devices(pod)
+            (Away(self.state) if away is None else away).take((self.state.record(pod.uid),), MOVED)
             try:
                 record = self._world.trial(now).place(ghost, choose)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not keep the others' pods from moving
@@ -110,16 +113,6 @@ class Proofs:
             if record is not None:
                 attempt.commit()
         return None if record is None else record.node
-
-    def _give_back_devices(self, pod: Pod) -> None:
-        """What the pod's own claims hold goes with it: its successor gets claims from the same templates."""
-        for name in pod.template.claims:
-            claim: ResourceClaim | None = self.state.object(RESOURCE_CLAIM, f"{pod.namespace}/{name}")
-            if claim is not None and claim.owner is not None and claim.owner.uid == pod.uid:
-                self.state.put_object(RESOURCE_CLAIM, claim.key, claim.freed())
-        special = self.state.devices.special_of(pod)
-        if special is not None:
-            self.state.remove_object(RESOURCE_CLAIM, special.key)
 
     def _best(self, runner: Runner, cycle: Cycle, leaving: Mask) -> int:
         rows = runner.judge(cycle, self.state.rows()).passed

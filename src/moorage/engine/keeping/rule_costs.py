@@ -36,7 +36,7 @@ class RuleCosts:
             if price == NO_PRICE:
                 without += 1
             else:
-                micros += pod_micros(price, pod, self._state.amounts, row)
+                micros += pod_micros(price, pod.requests, self._state.node(row).allocatable)
         fields: dict[str, Any] = {"costPerHour": f"{format_price(micros)} {found.currency}".rstrip()}
         return {**fields, "withoutPrice": without} if without else fields
 

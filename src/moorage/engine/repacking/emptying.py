@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moorage.core.disruption.away import Away
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.engine.keeping.proofs import Proofs
@@ -190,12 +191,12 @@ class Emptying:
         with self._state.statement():
             return _Pass(self, self._state, self._census, rows).run(spares)
 
-    def place(self, mover: Mover) -> str | None:
+    def place(self, mover: Mover, away: Away) -> str | None:
         """Place a pod of a cordoned node anew; None if it fits nowhere, or the search is over."""
         if self.spent:
             return None
         self._steps += 1
-        return self._proofs.grant(mover.pod, self._now, choice(self._state, mover.pod.template, mover.row))
+        return self._proofs.grant(mover.pod, self._now, choice(self._state, mover.pod.template, mover.row), away=away)
 
     def size(self, movers: Iterable[Mover]) -> float:
         """The largest share of all that nodes offer which pods take."""
@@ -208,7 +209,7 @@ class _Pass:
     def __init__(self, search: Emptying, state: ClusterState, census: Census, rows: Sequence[int]) -> None:
         self._search = search
         self._state = state
-        self._movers = census.movers
+        self._movers, self._away = census.movers, Away(state)
         self._rows = dict.fromkeys(rows)
         """Nodes that become empty, the best ones first."""
         self._targets: dict[str, tuple[Mover, str]] = {}
@@ -235,7 +236,7 @@ class _Pass:
         self._state.upsert_node(replace(self._state.node(row), unschedulable=value))
 
     def _move(self, mover: Mover) -> bool:
-        target = self._search.place(mover)
+        target = self._search.place(mover, self._away)
         if target is not None:
             self._targets[mover.pod.uid] = (mover, target)
         return target is not None
@@ -273,8 +274,7 @@ class _Pass:
         self._cordon(row, value=False)
         for mover in self._movers[row]:
             if self._targets.pop(mover.pod.uid, None) is not None:
-                self._state.remove_pod(mover.pod.uid)
-                self._state.observe_pod(mover.pod)
+                self._away.put_back(self._away.home(mover.pod.uid))
 
     def _empty_too(self, row: int) -> None:
         """Empty one more node if all its pods, and those that were moved to it, find a place."""

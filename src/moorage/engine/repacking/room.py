@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from moorage.core.arrays import Mask, Rows
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.gangneeds import ANYWHERE, Domain, GangNeeds
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
@@ -291,8 +292,7 @@ class _Attempt:
         if leaving is None or len(self._leaving) + len(leaving) > self._making.most_moves:
             return False
         with self._state.statement() as attempt:
-            for mover in leaving:
-                self._state.remove_pod(mover.pod.uid)
+            Away(self._state).take((self._state.record(mover.pod.uid) for mover in leaving), MOVED)
             if self._making.trial.put(pod, row) is None:
                 return False
             attempt.commit()
@@ -306,14 +306,14 @@ class _Attempt:
             self._standing(row), key=lambda each: (-each.pod.template.priority, [-a for _, a in each.amounts])
         )
         with self._state.statement():
-            for mover in movers:
-                self._state.remove_pod(mover.pod.uid)
+            away = Away(self._state)
+            away.take((self._state.record(mover.pod.uid) for mover in movers), MOVED)
             if not self._fits(pod, runner, row):
                 return None
             leaving: list[Mover] = []
             for mover in movers:
                 with self._state.statement() as back:
-                    self._state.observe_pod(mover.pod)
+                    away.put_back(away.home(mover.pod.uid))
                     if self._fits(pod, runner, row):
                         back.commit()
                     else:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Condition, Pod, as_pending
 from moorage.core.state import NOWHERE
@@ -227,7 +228,7 @@ class Follow(Shadow):
             go_back(state, [move for move in later if move.number > open_.number])
             for victim in (*gone, *going):
                 state.observe_pod(replace(victim, deleted_s=None, preempted=False))
-            state.remove_pod(open_.pod.uid)
+            Away(state).take((state.record(open_.pod.uid),), MOVED)
             state.nominations.clear(open_.pod.uid)
             here, victims = self._room(replace(open_.pod, nominated_node=None), now)
         keys = tuple(victim.key for victim in (*gone, *going))

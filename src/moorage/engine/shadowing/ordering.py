@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
+from moorage.core.disruption.away import GONE, MOVED, Away
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
@@ -98,7 +99,7 @@ def go_back(state: ClusterState, later: Sequence[SeenMove]) -> None:
 def undo(state: ClusterState, move: SeenMove) -> None:
     """As if the pod had not come, or not left."""
     if move.came:
-        state.remove_pod(move.pod.uid)
+        Away(state).take((state.record(move.pod.uid),), MOVED)
     else:
         state.observe_pod(move.pod)
 
@@ -107,7 +108,7 @@ def _apply(state: ClusterState, move: SeenMove) -> None:
     if move.came:
         state.observe_pod(move.pod)
     else:
-        state.remove_pod(move.pod.uid)
+        Away(state).take((state.record(move.pod.uid),), GONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from moorage.core.commands import Command, DeletePod
+from moorage.core.disruption.away import MOVED, Away
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod, as_pending
 from moorage.core.values import dataclass
@@ -176,7 +177,7 @@ class Own(Shadow):
             return Finding(ShadowVerdict.SAME, here)
         state = self.here.state
         with state.statement():
-            state.remove_pod(pod.uid)
+            Away(state).take((state.record(pod.uid),), MOVED)
             return compared(self.here, as_pending(pod), there, now, here)
 
     def _note(self, seen: _Seen, finding: Finding) -> None:
