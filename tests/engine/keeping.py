@@ -160,8 +160,14 @@ class Shore:
         template = replace(old.template, annotations=FrozenDict())
         new = replace(old, uid=f"{old.uid}+", name=f"{name}+", template=template, node=to, created_s=self.now)
         new = replace(new, phase=RUNNING if to else "Pending")
-        self.tell(EvictDone(old.uid, EvictOutcome.EVICTED), PodSeen(replace(old, deleted_s=self.now)))
-        self.tell(PodGone(old.uid), PodSeen(new))
+        budgets = [each for each in self._others.values() if isinstance(each.value, PodDisruptionBudget)]
+        paying = [each for each in budgets if each.value.selector.matches(old.template.labels)]
+        less = [
+            ObjectSeen(each.kind, each.key, replace(each.value, disruptions_allowed=each.value.disruptions_allowed - 1))
+            for each in paying
+        ]
+        self.tell(EvictDone(old.uid, EvictOutcome.EVICTED), PodSeen(replace(old, deleted_s=self.now)), *less)
+        self.tell(PodGone(old.uid), PodSeen(new), *paying)
         return new
 
     def answer(self, name: str, outcome: EvictOutcome) -> None:

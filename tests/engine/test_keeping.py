@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from moorage.core.commands import DeletePod, EvictPod, PatchNode, PatchPodStatus, RecordEvent
-from moorage.core.events import EvictOutcome, NodeGone, NodeSeen
+from moorage.core.disruption.ledger import DO_NOT_DISRUPT, MIRROR, SAFE_TO_EVICT
+from moorage.core.events import EvictDone, EvictOutcome, NodeGone, NodeSeen, PodGone, PodSeen
 from moorage.core.nodes import Node
 from moorage.core.pods import Condition, Owner, Pod
 from moorage.core.taints import Taint
@@ -207,7 +208,7 @@ def test_pods_leave_most_important_first_and_on_demand_comes_first() -> None:
     [
         pytest.param(member("p", "s1", owner=Owner("DaemonSet", "ds", "u")), id="of a DaemonSet"),
         pytest.param(member("p", "s1", owner=Owner("Node", "s1", "u")), id="of the node"),
-        pytest.param(member("p", "s1", annotations={marks.MIRROR: "x"}), id="mirror"),
+        pytest.param(member("p", "s1", annotations={MIRROR: "x"}), id="mirror"),
         pytest.param(member("p", "s1", owner=None), id="nobody would make it again"),
         pytest.param(replace(member("p", "s1"), deleted_s=1.0), id="on its way out"),
         pytest.param(replace(member("p", "s1"), phase="Succeeded"), id="finished"),
@@ -222,7 +223,7 @@ def test_pods_that_are_left_alone(pod: Pod) -> None:
     assert shore.evicted == []
 
 
-@pytest.mark.parametrize("annotation", [{marks.SAFE_TO_EVICT: "false"}, {marks.DO_NOT_DISRUPT: "true"}], ids=str)
+@pytest.mark.parametrize("annotation", [{SAFE_TO_EVICT: "false"}, {DO_NOT_DISRUPT: "true"}], ids=str)
 def test_a_node_that_goes_asks_nobody_whether_it_suits(annotation: dict[str, str]) -> None:
     """These annotations are about moves that could wait."""
     shore = Shore()
@@ -284,6 +285,24 @@ def test_budgets_are_asked_before_the_server_is() -> None:
     shore.tell(budget(1))
     shore.wait(5)
     assert shore.evicted == ["a"]
+
+
+def test_an_eviction_counts_until_the_budget_shows_it() -> None:
+    """Its answer alone does not let the next pod go: the status of the budget comes later."""
+    shore = Shore()
+    shore.see(spot("s1"), on_demand("d1"), *(member(name, "s1") for name in "abc"))
+    shore.tell(budget(1))
+    shore.notice("s1")
+    shore.wait(5)
+    gone = shore.pods["default/a"]
+    shore.tell(EvictDone(gone.uid, EvictOutcome.EVICTED), PodSeen(replace(gone, deleted_s=shore.now)))
+    shore.tell(PodGone(gone.uid))
+    shore.wait(5)
+    assert shore.evicted == ["a"]
+    shore.tell(budget(0))
+    shore.tell(budget(1))
+    shore.wait(5)
+    assert shore.evicted == ["a", "b"]
 
 
 @pytest.mark.parametrize(("spares", "want"), [(True, ["a", "b"]), (False, ["b"])], ids=["spares them", "does not"])

@@ -9,10 +9,10 @@ import pytest
 
 from moorage.core.capacity import Capacity
 from moorage.core.commands import EvictPod, PatchObject, RecordEvent
+from moorage.core.disruption.ledger import DO_NOT_DISRUPT
 from moorage.core.events import ObjectSeen
 from moorage.core.objects import DEPLOYMENT, REPLICA_SET, Workload
 from moorage.core.pods import Owner, Pod
-from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST
 from moorage.engine.keeping.removal import ABOVE, capacity_levels
 from moorage.plugins.spot_placement import SpotPlacementArgs
@@ -101,9 +101,7 @@ def test_a_base_that_nobody_holds_is_filled() -> None:
         pytest.param(lambda shore: shore.tell(budget(0)), id="a budget"),
         pytest.param(lambda shore: shore.tell(replica_set(3)), id="a pod is to come"),
         pytest.param(lambda shore: shore.tell(replica_set(1)), id="a pod is to go"),
-        pytest.param(
-            lambda shore: shore.see(member("b", "d1", annotations={marks.DO_NOT_DISRUPT: "true"})), id="opted out"
-        ),
+        pytest.param(lambda shore: shore.see(member("b", "d1", annotations={DO_NOT_DISRUPT: "true"})), id="opted out"),
         pytest.param(lambda shore: shore.see(member("b", "d1", created_s=shore.now + 40)), id="young"),
         pytest.param(lambda shore: shore.see(replace(shore.pods["default/b"], phase="Pending")), id="starting"),
     ],

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.commands import EvictPod, PatchObject
+from moorage.core.disruption.ledger import DO_NOT_DISRUPT, SAFE_TO_EVICT
 from moorage.core.frozen import FrozenDict
 from moorage.engine.keeping import marks
 from moorage.plugins.spot_placement import SpotPlacementArgs
@@ -101,7 +102,7 @@ def test_nobody_returns_below_a_budget() -> None:
     assert shore.evicted == []
 
 
-@pytest.mark.parametrize("annotation", [{marks.SAFE_TO_EVICT: "false"}, {marks.DO_NOT_DISRUPT: "true"}], ids=str)
+@pytest.mark.parametrize("annotation", [{SAFE_TO_EVICT: "false"}, {DO_NOT_DISRUPT: "true"}], ids=str)
 def test_pods_that_must_not_be_disturbed_stay(annotation: dict[str, str]) -> None:
     """A return can wait, for ever if need be."""
     shore = fallen_back("a")

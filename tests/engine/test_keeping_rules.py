@@ -10,6 +10,7 @@ import pytest
 
 from moorage.core.annotations import TERM_ANNOTATION
 from moorage.core.commands import ClearNode, EvictPod, PatchObject, RecordEvent
+from moorage.core.disruption.ledger import DO_NOT_DISRUPT, SAFE_TO_EVICT
 from moorage.core.events import (
     EvictDone,
     EvictOutcome,
@@ -26,7 +27,6 @@ from moorage.core.nodes import Node
 from moorage.core.objects import Workload
 from moorage.core.pods import Owner, Pod
 from moorage.core.strategy import RULE_STAMP, parse_strategy, restamped, targets
-from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST, MOST_UNANSWERED
 from moorage.engine.keeping.placers import FRESH_S
 from moorage.testing import make_node, make_pod
@@ -216,10 +216,8 @@ def _candidates(found: list[Node]) -> list[Node]:
         pytest.param(None, fleet(7, 3), [owner(10), budget(0)], id="a budget allows nothing"),
         pytest.param(None, fleet(7, 3), [owner(11)], id="a pod is still to come"),
         pytest.param(None, [*fleet(7, 3), member("w", None)], [owner(11)], id="a pod waits for a node"),
-        pytest.param(
-            None, fleet(7, 3, annotations={marks.SAFE_TO_EVICT: "false"}), [owner(10)], id="not safe to evict"
-        ),
-        pytest.param(None, fleet(7, 3, annotations={marks.DO_NOT_DISRUPT: "true"}), [owner(10)], id="do not disrupt"),
+        pytest.param(None, fleet(7, 3, annotations={SAFE_TO_EVICT: "false"}), [owner(10)], id="not safe to evict"),
+        pytest.param(None, fleet(7, 3, annotations={DO_NOT_DISRUPT: "true"}), [owner(10)], id="do not disrupt"),
         pytest.param(None, fleet(7, 3, created_s=999.0), [owner(10)], id="made just before the keeper began"),
         pytest.param(None, fleet(7, 3, scheduler_name="other"), [owner(10)], id="nobody known places its successor"),
         pytest.param(None, fleet(7, 3, group="gang"), [owner(10)], id="members of a gang"),

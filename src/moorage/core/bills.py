@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from moorage.core.objects import DAEMON_SET
+from moorage.core.disruption.ledger import belongs_to_node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList, PriceTable
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
-
-OF_THE_KUBELET = "Node"
-"""The kind of the owner of static pods, which the kubelet starts by itself."""
-_OF_THEIR_NODE = (DAEMON_SET, OF_THE_KUBELET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +42,9 @@ def bill(state: ClusterState, prices: PriceList, in_use: Collection[str], withou
     return Bill(used_micros, all_micros, used, frozenset(unknown))
 
 
-def belongs_to_node(pod: Pod) -> bool:
-    """Whether a pod stays as long as its node: one of a DaemonSet, or a static one."""
-    owner = pod.template.owner
-    return owner is not None and owner.kind in _OF_THEIR_NODE
-
-
 def keeps_in_use(pod: Pod) -> bool:
     """Whether a pod on a node keeps that node in use."""
-    return not pod.finished and not belongs_to_node(pod)
+    return not pod.finished and not belongs_to_node(pod.template)
 
 
 def nodes_in_use(pods: Iterable[Pod]) -> set[str]:

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from moorage.core.bills import belongs_to_node
+from moorage.core.disruption.ledger import belongs_to_node
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
@@ -232,7 +232,7 @@ class GangTurns:
                 cycles,
                 needs.members,
                 lambda cycle: self._context.responsible(cycle.pod),
-                lambda pod: belongs_to_node(pod) or pod.template.gang == needs.key,
+                lambda pod: belongs_to_node(pod.template) or pod.template.gang == needs.key,
             )
         except Exception:  # noqa: BLE001 - reported when the gang itself is tried
             return False

@@ -17,7 +17,7 @@ from math import inf
 from moorage.core.arrays import Rows
 from moorage.core.disruption.away import GONE, Away
 from moorage.core.disruption.claims import free_abandoned
-from moorage.core.disruption.ledger import STRICT
+from moorage.core.disruption.ledger import STRICT, Reason, least_run_s
 from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import fineness
 from moorage.core.queueorder import shortage, within
@@ -398,7 +398,7 @@ class RoomRound:
 
         pool = self._victims()
         victims = {
-            each: self._ripe(pool.standing(each), (n.queue.reclaim_min_runtime_s for n in parting(leaf, each)[1].path))
+            each: self._ripe(pool.standing(each), least_run_s(parting(leaf, each)[1].path, Reason.RECLAIM))
             for each in pool.leaves
             if each is not leaf
         }
@@ -417,7 +417,7 @@ class RoomRound:
             for each in self._victims().standing(leaf)
             if -int(each.key[0]) < claimant.priority and (gang is None or each.job.pod.template.gang != gang)
         ]
-        victims = {leaf: self._ripe(lower, (node.queue.preempt_min_runtime_s for node in leaf.path))}
+        victims = {leaf: self._ripe(lower, least_run_s(leaf.path, Reason.PREEMPT))}
         plan = self._search(claimant, victims, always)
         return self._conclude(claimant, plan, f"preempted by a more important pod of queue {leaf.name}")
 
@@ -434,11 +434,10 @@ class RoomRound:
             return False
         return uid not in self._promised and self._sharing.member(record.pod).preemptible
 
-    def _ripe(self, jobs: Sequence[StandingJob], periods: Iterable[float | None]) -> Sequence[StandingJob]:
-        """Jobs that have run for as long as the first of the queues demands that says anything about it; of younger
-        ones only what they have above their minimum.
+    def _ripe(self, jobs: Sequence[StandingJob], said_s: float | None) -> Sequence[StandingJob]:
+        """Jobs that have run for as long as their queues say, if they do; of younger ones only what they have above
+        their minimum.
         """
-        said_s = next((each for each in periods if each is not None), None)
         since_s = self._placed_s if said_s is None else self._runs_since_s
         found, ripe_s = self._victims().ripe(
             jobs, since_s, self._min_runtime_s if said_s is None else said_s, self._now

@@ -28,9 +28,9 @@ from moorage.adapters.memory.objects import (
 )
 from moorage.adapters.memory.store import Store
 from moorage.core.deviceindex import RESOURCE_SLICE
+from moorage.core.disruption.ledger import MIRROR
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
 from moorage.core.values import dataclass
-from moorage.engine.keeping.marks import MIRROR
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale, SetQueue
 from moorage.sim.whatif_queues import set_queue
 from moorage.sim.whatif_removal import by_falling_ordinal, newest_sign_s, removal_order

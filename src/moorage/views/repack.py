@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage.core.budgets import Budgets
+from moorage.core.disruption.ledger import BUDGET
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.phrases import counted
 from moorage.core.prices import PRICE_LIST, PriceList, PriceTable, format_price
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
-from moorage.engine.keeping.allowances import BUDGET
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.repacking.census import Census, take_census
 from moorage.engine.repacking.emptying import Emptying, EmptyingAims

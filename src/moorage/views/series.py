@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moorage.core.bills import OF_THE_KUBELET
 from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.columns import CPU_COLUMN
+from moorage.core.disruption.ledger import OF_THE_KUBELET
 from moorage.core.pods import Pod
 from moorage.core.resources import CPU, MEMORY
 from moorage.core.state import ClusterState

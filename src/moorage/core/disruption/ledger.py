@@ -1,7 +1,7 @@
 """May a pod be disturbed: the one place that decides it, for every reason for which Moorage evicts pods.
 
-Three things are asked: whether somebody makes the pod again (`goes`), whether its disruption budgets allow it
-(`objection`), and whether there were too many evictions lately (`too_many`).
+What is asked: whether somebody makes the pod again (`goes`), whether its disruption budgets allow it (`objection`),
+whether it has run for long enough (`least_run_s`), and whether there were too many evictions lately (`too_many`).
 
 A budget's status is written by a controller a while after a pod went. Until then the allowance that it states is too
 large, so an eviction is a debt of a budget until the pod was seen to go and the budget was written since the eviction
@@ -30,6 +30,7 @@ from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 
 if TYPE_CHECKING:
+    from moorage.core.queuetree import QueueNode
     from moorage.core.state import ClusterState
 
 BUDGET = "PodDisruptionBudget"
@@ -95,13 +96,12 @@ TAKES: Mapping[Reason, Takes] = {
 
 def belongs_to_node(template: PodTemplate) -> bool:
     """Whether a pod stays as long as its node: one of a DaemonSet, or a static one."""
-    owner = template.owner
-    return (owner is not None and owner.kind in _OF_THEIR_NODE) or MIRROR in template.annotations
+    return template.owner is not None and template.owner.kind in _OF_THEIR_NODE
 
 
 def made_again(template: PodTemplate) -> bool:
     """Whether a controller makes such a pod again, on any node."""
-    return template.owner is not None and not belongs_to_node(template)
+    return template.owner is not None and not belongs_to_node(template) and MIRROR not in template.annotations
 
 
 def opts_out(annotations: Mapping[str, str]) -> bool:
@@ -119,6 +119,15 @@ def goes(template: PodTemplate, reason: Reason, *, bare: bool = False) -> bool:
     owner = template.owner
     alone = owner is not None and owner.kind in _REPLACED_AT_ONCE and template.gang is None
     return alone and made_again(template) and not opts_out(template.annotations)
+
+
+def least_run_s(path: Iterable[QueueNode], reason: Reason) -> float | None:
+    """How long a pod runs before it may be reclaimed or preempted, as the first of these queues says that says anything
+    about it; None if none does.
+    """
+    queues = (node.queue for node in path)
+    said = (q.preempt_min_runtime_s if reason is Reason.PREEMPT else q.reclaim_min_runtime_s for q in queues)
+    return next((each for each in said if each is not None), None)
 
 
 def owner_of(pod: Pod) -> str:
@@ -334,7 +343,7 @@ def _counted(each: Disturbance) -> tuple[tuple[str, str], tuple[str, str]]:
 def _why_not(template: PodTemplate) -> str:
     if template.owner is None:
         return "has no controller"
-    if belongs_to_node(template):
+    if not made_again(template):
         return "belongs to its node"
     return "would lose its work, its gang, or asks to be left alone"
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from moorage.core.disruption.away import MOVED, Away
+from moorage.core.disruption.ledger import belongs_to_node
 from moorage.core.edits import Edits, MovePod
-from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.engine.counterfactual.objections import Objections, shortage
@@ -28,7 +28,6 @@ _MOST_PROOFS = 48
 _MOST_RELATED = 16
 _MOST_LOOKS = 4
 """For so many nodes pods in the same domains are looked at, too."""
-_NODE_AGENTS = ("", "Node")
 
 
 def moves(
@@ -160,8 +159,7 @@ def _suffices(record: PodRecord, slack: Mapping[int, int]) -> bool:
 
 def movable(record: PodRecord) -> bool:
     """Daemons and static pods belong to their node; what is going goes anyway, and what is on its way is no fact."""
-    owner = record.pod.template.owner
-    stays = owner is not None and owner.kind in (DAEMON_SET, *_NODE_AGENTS)
+    stays = belongs_to_node(record.pod.template)
     return not stays and not record.assumed and record.pod.node is not None and record.pod.deleted_s is None
 
 

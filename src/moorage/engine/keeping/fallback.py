@@ -13,9 +13,9 @@ from math import inf
 from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity
 from moorage.core.commands import DeletePod, EvictPod, KeeperCommand, RecordEvent
+from moorage.core.disruption.ledger import Reason, goes, opts_out
 from moorage.core.pods import Pod
 from moorage.engine.evictor import ref_of
-from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.concerns import MovingConcern
 from moorage.engine.keeping.departures import Departure, Departures
@@ -33,15 +33,11 @@ AGAIN_S = 1.0
 """How long after a refusal, or after no place was found, a pod is considered again."""
 DELETED = "DeletionByKeeper"
 """Reason of the condition DisruptionTarget on a pod that is deleted although a budget covers it."""
-IMMOVABLE_OWNERS = ("DaemonSet", "Node")
 
 
 def is_movable(pod: Pod) -> bool:
-    """Whether a controller would recreate the pod elsewhere; one that is tied to the node would not."""
-    owner = pod.template.owner
-    if owner is None or owner.kind in IMMOVABLE_OWNERS or marks.MIRROR in pod.template.annotations:
-        return False
-    return pod.deleted_s is None and not pod.finished
+    """Whether a pod stays where it is unless it is moved, and a controller would make it again elsewhere."""
+    return goes(pod.template, Reason.SPOT) and pod.deleted_s is None and not pod.finished
 
 
 def importance(pod: Pod) -> tuple[int, float, str]:
@@ -97,7 +93,7 @@ class Fallback(MovingConcern):
         return found
 
     def _is_due(self, pod: Pod, departure: Departure, now: float) -> bool:
-        if not departure.hard and not marks.may_be_disturbed(pod.template):
+        if not departure.hard and opts_out(pod.template.annotations):
             return False  # what drains the node waits for it
         return is_movable(pod) and pod.uid not in self._moves and now >= self._not_before_s.get(pod.uid, 0.0)
 

@@ -35,7 +35,7 @@ from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
-from moorage.engine.keeping.allowances import Allowances, BudgetTable
+from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.assistance import Assistance
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.fallback import AGAIN_S, Fallback
@@ -82,8 +82,7 @@ class Keeper:
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
         self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves, self.upkeep.capacities)
         self.unplaced = Unplaced(settings, self.world.state, self.moves)
-        self._budgets = BudgetTable(self.world.state)
-        self.repack = Repack(settings, self.world, self.departures, self.proofs, self.moves, self._budgets)
+        self.repack = Repack(settings, self.world, self.departures, self.proofs, self.moves)
         self.evictions: Counter[tuple[str, str]] = Counter()
         """(cause, outcome) -> number of evictions."""
         self._concerns: dict[Cause, Concern] = {
@@ -221,6 +220,7 @@ class Keeper:
         ):
             move.answered = True
             return
+        self.world.state.disruptions.failed(event.uid)
         self.moves.cancel(event.uid)
         if event.outcome is not EvictOutcome.GONE:
             pause_s = AGAIN_S if event.outcome is EvictOutcome.REFUSED else FAILURE_S
@@ -267,7 +267,7 @@ class Keeper:
         # elsewhere, or need help.
         due_s = self.repack.next_s()
         if self._moving or (due_s is not None and now >= due_s):
-            allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
+            allowances = Allowances(self.world.state, self.moves, now)
             with self.proofs.session(self.moves.all()):
                 commands += self.fallback.plan(now, allowances)
                 commands += self.spot_return.plan(now, allowances)

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from moorage.core import times
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
-from moorage.core.pods import PodTemplate
 
 CORDONED = "moorage.dev/keeper-cordoned"
 NOTICE = "moorage.dev/keeper-notice"
@@ -22,10 +21,6 @@ FALLBACK = "moorage.dev/fallback-from"
 
 REPACK = "moorage.dev/keeper-repack"
 """On a node that the keeper closed while it repacks: why."""
-
-MIRROR = "kubernetes.io/config.mirror"
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 
 
 def leaving(words: str, since_s: float, until_s: float, *, cordon: bool) -> FrozenDict[str, str | None]:
@@ -48,12 +43,6 @@ def is_marked(node: Node) -> bool:
 def time_s(node: Node, mark: str) -> float | None:
     """The time that was written on the node, None if there is none or it cannot be parsed."""
     return times.time_s(node.annotations.get(mark))
-
-
-def may_be_disturbed(template: PodTemplate) -> bool:
-    """Whether a pod may be moved for a reason that is not urgent; autoscalers read the same annotations."""
-    annotations = template.annotations
-    return annotations.get(SAFE_TO_EVICT) != "false" and annotations.get(DO_NOT_DISRUPT) != "true"
 
 
 def _text(time_s: float) -> str:

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from moorage.core.disruption.ledger import belongs_to_node
 from moorage.core.ownercounts import strategy_group
 from moorage.core.pods import Pod
-
-_OF_NODES = ("DaemonSet", "Node")
 
 
 class Members:
@@ -30,8 +29,7 @@ class Members:
 
     def see(self, pod: Pod) -> None:
         """A pod was added or changed."""
-        owner = pod.template.owner
-        key = "" if owner is not None and owner.kind in _OF_NODES else strategy_group(pod.template)
+        key = "" if belongs_to_node(pod.template) else strategy_group(pod.template)
         if not key or pod.deleted_s is not None or pod.finished:
             self.gone(pod.uid)
             return

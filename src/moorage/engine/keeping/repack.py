@@ -30,7 +30,7 @@ from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
-from moorage.engine.keeping.allowances import Allowances, BudgetTable
+from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.concerns import MovingConcern
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.moves import Cause, Move, Moves
@@ -119,11 +119,9 @@ class Repack(MovingConcern):
         departures: Departures,
         proofs: Proofs,
         moves: Moves,
-        budgets: BudgetTable,
     ) -> None:
         super().__init__(settings, departures, proofs, moves)
         self._world = world
-        self._budgets = budgets
         self._marked: dict[str, Node] = {}
         """Nodes that carry the mark."""
         self._written_s: dict[str, float] = {}
@@ -270,7 +268,8 @@ class Repack(MovingConcern):
         def spared(pod: Pod) -> bool:
             return now - pod.created_s < self._settings.move_again_after_s
 
-        state, budgets = self._world.state, self._budgets.now()
+        state = self._world.state
+        budgets = state.disruptions.budgets
         return take_census(state, budgets, self._departures.rows(state), spared=spared, planned=planned)
 
     def _search_on(self, now: float) -> None:

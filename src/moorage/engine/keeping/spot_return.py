@@ -18,6 +18,7 @@ from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity
 from moorage.core.commands import EvictPod, KeeperCommand
 from moorage.core.controllers import controller_of
+from moorage.core.disruption.ledger import opts_out
 from moorage.core.nodes import Node
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
@@ -194,7 +195,7 @@ class SpotReturn(MovingConcern):
         return now < self._not_before_s.get(key, 0.0)
 
     def _is_due(self, pod: Pod, now: float) -> bool:
-        if not is_movable(pod) or not marks.may_be_disturbed(pod.template) or pod.phase != RUNNING:
+        if not is_movable(pod) or opts_out(pod.template.annotations) or pod.phase != RUNNING:
             return False
         if pod.node is None or pod.node in self._departures or pod.uid in self._moves:
             return False

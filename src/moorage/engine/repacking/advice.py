@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moorage.core.budgets import Budgets
+from moorage.core.disruption.ledger import BUDGET
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
-from moorage.engine.keeping.allowances import BUDGET
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.repacking.census import take_census
 from moorage.engine.repacking.plans import PlannedMove

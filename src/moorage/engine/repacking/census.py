@@ -14,16 +14,12 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Mask
 from moorage.core.budgets import Budgets
+from moorage.core.disruption.ledger import DO_NOT_DISRUPT, Reason, belongs_to_node, goes
 from moorage.core.nodes import Node
-from moorage.core.objects import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from moorage.core.pods import RUNNING, Pod
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.values import dataclass
-from moorage.engine.keeping import marks
-from moorage.engine.keeping.fallback import IMMOVABLE_OWNERS, is_movable
 
-MOVABLE_KINDS = (REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
-"""Owners whose pods may be moved; pods of Jobs would lose their work."""
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _MOST_BUDGETS = 1
 """The API server refuses to evict pods that several budgets cover."""
@@ -34,16 +30,8 @@ Spared = Callable[[Pod], bool]
 
 def may_be_moved(pod: Pod) -> bool:
     """Whether a controller replaces the pod at once and no work is lost, and it does not opt out."""
-    template = pod.template
-    if template.owner is None or template.owner.kind not in MOVABLE_KINDS or template.gang is not None:
-        return False
-    return is_movable(pod) and marks.may_be_disturbed(template) and pod.phase == RUNNING
-
-
-def belongs_to_node(pod: Pod) -> bool:
-    """Whether the pod would not go elsewhere if its node were gone."""
-    owner = pod.template.owner
-    return marks.MIRROR in pod.template.annotations or (owner is not None and owner.kind in IMMOVABLE_OWNERS)
+    stands = pod.phase == RUNNING and pod.deleted_s is None
+    return stands and goes(pod.template, Reason.REPACK)
 
 
 def within_budgets(budgets: Budgets, pod: Pod) -> bool:
@@ -56,7 +44,7 @@ def within_budgets(budgets: Budgets, pod: Pod) -> bool:
 def opts_out(node: Node) -> bool:
     """Whether the node is not to be emptied; autoscalers read the same annotations."""
     annotations = node.annotations
-    return annotations.get(SCALE_DOWN_DISABLED) == "true" or annotations.get(marks.DO_NOT_DISRUPT) == "true"
+    return annotations.get(SCALE_DOWN_DISABLED) == "true" or annotations.get(DO_NOT_DISRUPT) == "true"
 
 
 class Mover(NamedTuple):
@@ -116,7 +104,7 @@ def take_census(
 
 
 def _counted(records: Iterable[PodRecord]) -> list[PodRecord]:
-    return [record for record in records if not record.pod.finished and not belongs_to_node(record.pod)]
+    return [record for record in records if not record.pod.finished and not belongs_to_node(record.pod.template)]
 
 
 def _goes(record: PodRecord, budgets: Budgets, spared: Spared | None, planned: Container[str]) -> bool:
