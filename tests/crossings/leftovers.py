@@ -27,6 +27,7 @@ KEPT = {
     "_table": "who stands on which row, looked at again when the row is used",
     "_seen": "what the last search for room was made for",
     "_change": "the last change that queues were woken for",
+    "_recent": "what was disturbed lately, bounded by time",
     "_spared": "whom the last search for room spared while they were on their way",
     "efforts": "what the searches of an unfinished round have found out",
     "_efforts": "what the last searches for room have found out",

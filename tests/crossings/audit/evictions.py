@@ -17,6 +17,7 @@ from tests.crossings.audit.scene import (
     node_of,
     priority,
     spec,
+    status,
     uid_of,
 )
 from tests.crossings.audit.units import gang_of, is_made_again, units
@@ -39,12 +40,14 @@ class BarePods(Rule):
 
 
 class Guarantee(Rule):
-    """A queue within its quota loses nothing to queues beside it."""
+    """A queue within its quota loses nothing to queues beside it. What its pods are given in the same moment counts."""
 
     def ordered(self, orders: Sequence[Order]) -> None:
         scene = self.case.scene
         evictions = [each for each in orders if each.verb is Verb.EVICT and MOVED not in each.message]
-        holds = held(scene, scene.standing()) if evictions and scene.of("Queue") else {}
+        given = {each.uid for each in orders if each.verb in (Verb.BIND, Verb.STATUS) and each.node}
+        coming = [pod for pod in scene.waiting() if uid_of(pod) in given or status(pod).get("nominatedNodeName")]
+        holds = held(scene, [*scene.standing(), *coming]) if evictions and scene.of("Queue") else {}
         for order in evictions:
             victim, claimant = scene.pods.get(order.uid), scene.pods.get(order.claimant)
             theirs = "" if victim is None else queue_of(scene, victim)
