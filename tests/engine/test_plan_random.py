@@ -33,6 +33,11 @@ def test_who_runs_is_who_a_plain_planner_lets_run(share: int) -> None:
             assert told(seed) == log, f"seed {seed}: the same history, another plan"
 
 
+def test_a_new_leader_knows_how_many_pods_of_a_running_gang_it_found() -> None:
+    """A member that finished is not missed; one that is lost afterwards is, and its node is somebody else's."""
+    assert told(1833)
+
+
 def test_the_same_history_gives_the_same_plan_in_another_process() -> None:
     """Nothing hangs on the order in which sets happen to be walked."""
     script = f"from {digest.__module__} import digest; print(digest(range(10)))"

@@ -125,7 +125,7 @@ class Recovery:
     def whole(self, key: GangKey, terms: GangTerms) -> int:
         """How many members make a running gang complete: not those that it is to grow by, until it has them.
 
-        After a restart these cannot be told from members that were lost; then those that are there are enough.
+        After a restart these cannot be told from members that were lost; then those that are there by then are enough.
         """
         there = len(lasting(self._state, key))
         known = self._whole.get(key, there)
@@ -221,6 +221,7 @@ class Recovery:
         if key in self._running or (terms.group is not None and not terms.group.scheduled):
             return
         self._running.add(key)
+        self._whole.setdefault(key, len(there))
         told = [record for record in there if record.pod.gang_record is not None]
         self._carriers[key] = (told or there)[0].pod.uid
         if not told:
