@@ -17,8 +17,8 @@ from moorage.core.disruption.ledger import (
     SAFE_TO_EVICT,
     WINDOW_S,
     DisruptionLedger,
+    DisruptionReason,
     EvictionLimits,
-    Reason,
     Refusal,
     owner_of,
 )
@@ -54,21 +54,21 @@ NOT_AGAIN = {"bare", "bare, in a gang", "of a DaemonSet", "static", "says that i
 AGAIN = ALL - NOT_AGAIN
 AT_ONCE = {"of a ReplicaSet", "of a StatefulSet"}
 
-WHO: Mapping[Reason, frozenset[str] | set[str]] = {
-    Reason.PREEMPT: ALL,
-    Reason.RECLAIM: ALL,
-    Reason.MOVE: AGAIN,
-    Reason.STALE: AGAIN,
-    Reason.RELEASE: AGAIN,
-    Reason.SPOT: AGAIN,
-    Reason.WINDOW: AGAIN,
-    Reason.REPACK: AT_ONCE,
-    Reason.REPAIR: AT_ONCE,
+WHO: Mapping[DisruptionReason, frozenset[str] | set[str]] = {
+    DisruptionReason.PREEMPT: ALL,
+    DisruptionReason.RECLAIM: ALL,
+    DisruptionReason.MOVE: AGAIN,
+    DisruptionReason.STALE: AGAIN,
+    DisruptionReason.RELEASE: AGAIN,
+    DisruptionReason.SPOT: AGAIN,
+    DisruptionReason.WINDOW: AGAIN,
+    DisruptionReason.REPACK: AT_ONCE,
+    DisruptionReason.REPAIR: AT_ONCE,
 }
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_who_may_go_for_a_reason(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", DisruptionReason)
+def test_who_may_go_for_a_reason(reason: DisruptionReason) -> None:
     """Without budgets: only what comes first takes pods that nobody makes again, unless the reason is told to."""
     ledger = DisruptionLedger(ClusterState())
     assert {kind for kind, pod in PODS.items() if ledger.objection([pod], reason, 0.0) is None} == WHO[reason]
@@ -79,7 +79,7 @@ def test_who_may_go_for_a_reason(reason: Reason) -> None:
 def test_an_objection_names_the_pod_and_what_is_the_matter() -> None:
     ledger = DisruptionLedger(ClusterState())
     pods = [make_pod("b"), make_pod("a"), owned("Job")]
-    assert ledger.objection(pods, Reason.STALE, 0.0) == (
+    assert ledger.objection(pods, DisruptionReason.STALE, 0.0) == (
         "pod default/a would not be created again, as it has no controller"
     )
 
@@ -113,9 +113,11 @@ ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("reason", DisruptionReason)
 @pytest.mark.parametrize(("allowed", "count", "phase", "want"), ALLOWED)
-def test_budgets_are_asked_for_every_reason(reason: Reason, allowed: int, count: int, phase: str, want: bool) -> None:
+def test_budgets_are_asked_for_every_reason(
+    reason: DisruptionReason, allowed: int, count: int, phase: str, want: bool
+) -> None:
     """Unless the caller does not keep them strictly."""
     _, ledger = ledger_with(replace(KNOWN, disruptions_allowed=allowed))
     pods = [replace(guarded(f"p{number}"), phase=phase) for number in range(count)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from moorage.core.disruption.ledger import Reason, least_run_s
+from moorage.core.disruption.ledger import DisruptionReason, least_run_s
 from moorage.core.gangs import lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.phrases import counted
@@ -87,7 +87,7 @@ def _spared(state: ClusterState, leaf: QueueNode, need: Amounts, now_s: float) -
         theirs = parting(leaf, member.leaf)[1]
         if not any(theirs.allocated[index] > theirs.allocatable[index] for index, _ in need):
             continue
-        period_s = least_run_s(theirs.path, Reason.RECLAIM) or 0.0
+        period_s = least_run_s(theirs.path, DisruptionReason.RECLAIM) or 0.0
         if not member.preemptible:
             fixed[theirs.name] += 1
         elif period_s and now_s - running_since_s(pod, now_s) < period_s:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.core.commands import RecordEvent
-from moorage.core.disruption.ledger import Reason
+from moorage.core.disruption.ledger import DisruptionReason
 from moorage.core.membership import GangKey
 from moorage.core.state import PodRecord
 from moorage.engine.context import EngineContext
@@ -22,7 +22,7 @@ AGAIN_S = 30.0
 class GangReleases:
     """Evictions of gangs that cannot run, for one reason."""
 
-    def __init__(self, context: EngineContext, reason: Reason, condition: str) -> None:
+    def __init__(self, context: EngineContext, reason: DisruptionReason, condition: str) -> None:
         """`condition` is the reason of the event, and of the condition DisruptionTarget."""
         self._context, self._reason, self._condition = context, reason, condition
         self._told: dict[GangKey, str] = {}

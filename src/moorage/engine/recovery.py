@@ -18,7 +18,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from moorage.core.commands import PatchObject, PatchPodStatus, PodRef
-from moorage.core.disruption.ledger import Reason
+from moorage.core.disruption.ledger import DisruptionReason
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import STARTED
 from moorage.core.gangs import NATIVE_KIND, Disruption, GangTerms, lasting, terms_of
@@ -67,10 +67,10 @@ class Recovery:
         """Gangs past their deadline with members in binding cycles: they are released if those fail, too."""
         self._told: dict[GangKey, str] = {}
         """What the group's condition says of gangs without room."""
-        self.releases = GangReleases(context, Reason.RELEASE, RELEASED)
+        self.releases = GangReleases(context, DisruptionReason.RELEASE, RELEASED)
         self._remnants: dict[GangKey, int] = {}
         """Gangs that were evicted in part -> how often the rest was told to go."""
-        self.evictions = GangReleases(context, Reason.PREEMPT, PREEMPTION)
+        self.evictions = GangReleases(context, DisruptionReason.PREEMPT, PREEMPTION)
         """Of what is left of these."""
 
     # --- notes and queries ---

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moorage.core.disruption.ledger import Reason, goes
+from moorage.core.disruption.ledger import DisruptionReason, goes
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.quantity import fineness
@@ -96,7 +96,7 @@ def nothing(_: Claimant, lost: list[VictimUnit], __: Held) -> bool:
 
 def comes_back(record: PodRecord) -> bool:
     """Whether a pod that leaves its node comes back elsewhere: somebody makes it again, or it has not begun to run."""
-    return record.assumed or goes(record.pod.template, Reason.MOVE)
+    return record.assumed or goes(record.pod.template, DisruptionReason.MOVE)
 
 
 def movable(jobs: Sequence[StandingJob]) -> Sequence[StandingJob]:

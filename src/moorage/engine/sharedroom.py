@@ -17,7 +17,7 @@ from math import inf
 from moorage.core.arrays import Rows
 from moorage.core.disruption.away import GONE, Away
 from moorage.core.disruption.claims import free_abandoned
-from moorage.core.disruption.ledger import STRICT, Reason, least_run_s
+from moorage.core.disruption.ledger import STRICT, DisruptionReason, least_run_s
 from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import fineness
 from moorage.core.queueorder import shortage, within
@@ -398,7 +398,7 @@ class RoomRound:
 
         pool = self._victims()
         victims = {
-            each: self._ripe(pool.standing(each), least_run_s(parting(leaf, each)[1].path, Reason.RECLAIM))
+            each: self._ripe(pool.standing(each), least_run_s(parting(leaf, each)[1].path, DisruptionReason.RECLAIM))
             for each in pool.leaves
             if each is not leaf
         }
@@ -417,7 +417,7 @@ class RoomRound:
             for each in self._victims().standing(leaf)
             if -int(each.key[0]) < claimant.priority and (gang is None or each.job.pod.template.gang != gang)
         ]
-        victims = {leaf: self._ripe(lower, least_run_s(leaf.path, Reason.PREEMPT))}
+        victims = {leaf: self._ripe(lower, least_run_s(leaf.path, DisruptionReason.PREEMPT))}
         plan = self._search(claimant, victims, always)
         return self._conclude(claimant, plan, f"preempted by a more important pod of queue {leaf.name}")
 

@@ -7,7 +7,7 @@ asked. What could not be evicted is tried again.
 
 from __future__ import annotations
 
-from moorage.core.disruption.ledger import Reason
+from moorage.core.disruption.ledger import DisruptionReason
 from moorage.core.gangs import lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import SUCCEEDED, Pod
@@ -26,7 +26,7 @@ class StaleGangs:
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
-        self.releases = GangReleases(context, Reason.STALE, STALE)
+        self.releases = GangReleases(context, DisruptionReason.STALE, STALE)
         self._met: dict[GangKey, None] = {}
         self._due_s: dict[GangKey, float] = {}
         """Gangs with too few members -> when they are evicted."""

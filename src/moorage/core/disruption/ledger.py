@@ -47,7 +47,7 @@ STRICT = "Strict"
 """The `pdbPolicy` with which no disruption budget is violated."""
 
 
-class Reason(StrEnum):
+class DisruptionReason(StrEnum):
     """Why a pod is to go."""
 
     PREEMPT = "preempt"
@@ -81,16 +81,16 @@ class Takes(Enum):
     """Of these only such as are replaced at once without loss of work, are no members of gangs, and do not opt out."""
 
 
-TAKES: Mapping[Reason, Takes] = {
-    Reason.PREEMPT: Takes.ANY,
-    Reason.RECLAIM: Takes.ANY,
-    Reason.MOVE: Takes.MADE_AGAIN,
-    Reason.STALE: Takes.MADE_AGAIN,
-    Reason.RELEASE: Takes.MADE_AGAIN,
-    Reason.REPACK: Takes.REPLACED,
-    Reason.SPOT: Takes.MADE_AGAIN,
-    Reason.REPAIR: Takes.REPLACED,
-    Reason.WINDOW: Takes.MADE_AGAIN,
+TAKES: Mapping[DisruptionReason, Takes] = {
+    DisruptionReason.PREEMPT: Takes.ANY,
+    DisruptionReason.RECLAIM: Takes.ANY,
+    DisruptionReason.MOVE: Takes.MADE_AGAIN,
+    DisruptionReason.STALE: Takes.MADE_AGAIN,
+    DisruptionReason.RELEASE: Takes.MADE_AGAIN,
+    DisruptionReason.REPACK: Takes.REPLACED,
+    DisruptionReason.SPOT: Takes.MADE_AGAIN,
+    DisruptionReason.REPAIR: Takes.REPLACED,
+    DisruptionReason.WINDOW: Takes.MADE_AGAIN,
 }
 
 
@@ -109,7 +109,7 @@ def opts_out(annotations: Mapping[str, str]) -> bool:
     return annotations.get(SAFE_TO_EVICT) == "false" or annotations.get(DO_NOT_DISRUPT) == "true"
 
 
-def goes(template: PodTemplate, reason: Reason, *, bare: bool = False) -> bool:
+def goes(template: PodTemplate, reason: DisruptionReason, *, bare: bool = False) -> bool:
     """Whether such pods may go for a reason, as far as it depends on who makes them again; `bare`: if nobody does."""
     takes = TAKES[reason]
     if takes is Takes.ANY or (bare and template.owner is None):
@@ -121,12 +121,12 @@ def goes(template: PodTemplate, reason: Reason, *, bare: bool = False) -> bool:
     return alone and made_again(template) and not opts_out(template.annotations)
 
 
-def least_run_s(path: Iterable[QueueNode], reason: Reason) -> float | None:
+def least_run_s(path: Iterable[QueueNode], reason: DisruptionReason) -> float | None:
     """How long a pod runs before it may be reclaimed or preempted, as the first of these queues says that says anything
     about it; None if none does.
     """
     queues = (node.queue for node in path)
-    said = (q.preempt_min_runtime_s if reason is Reason.PREEMPT else q.reclaim_min_runtime_s for q in queues)
+    said = (q.preempt_min_runtime_s if reason is DisruptionReason.PREEMPT else q.reclaim_min_runtime_s for q in queues)
     return next((each for each in said if each is not None), None)
 
 
@@ -197,7 +197,7 @@ class DisruptionLedger:
     # --- may they go ---
 
     def objection(
-        self, pods: Collection[Pod], reason: Reason, now: float, *, strict: bool = True, bare: bool = False
+        self, pods: Collection[Pod], reason: DisruptionReason, now: float, *, strict: bool = True, bare: bool = False
     ) -> str | None:
         """Why these pods may not go, all together; None if they may. Without `strict` budgets are not asked; `bare`:
         the reason was told to take pods that nobody makes again.

@@ -13,7 +13,7 @@ from math import inf
 from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity
 from moorage.core.commands import DeletePod, EvictPod, KeeperCommand, RecordEvent
-from moorage.core.disruption.ledger import Reason, goes, opts_out
+from moorage.core.disruption.ledger import DisruptionReason, goes, opts_out
 from moorage.core.pods import Pod
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping.allowances import Allowances
@@ -37,7 +37,7 @@ DELETED = "DeletionByKeeper"
 
 def is_movable(pod: Pod) -> bool:
     """Whether a pod stays where it is unless it is moved, and a controller would make it again elsewhere."""
-    return goes(pod.template, Reason.SPOT) and pod.deleted_s is None and not pod.finished
+    return goes(pod.template, DisruptionReason.SPOT) and pod.deleted_s is None and not pod.finished
 
 
 def importance(pod: Pod) -> tuple[int, float, str]:

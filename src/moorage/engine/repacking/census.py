@@ -14,7 +14,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Mask
 from moorage.core.budgets import Budgets
-from moorage.core.disruption.ledger import DO_NOT_DISRUPT, Reason, belongs_to_node, goes
+from moorage.core.disruption.ledger import DO_NOT_DISRUPT, DisruptionReason, belongs_to_node, goes
 from moorage.core.nodes import Node
 from moorage.core.pods import RUNNING, Pod
 from moorage.core.state import ClusterState, PodRecord
@@ -31,7 +31,7 @@ Spared = Callable[[Pod], bool]
 def may_be_moved(pod: Pod) -> bool:
     """Whether a controller replaces the pod at once and no work is lost, and it does not opt out."""
     stands = pod.phase == RUNNING and pod.deleted_s is None
-    return stands and goes(pod.template, Reason.REPACK)
+    return stands and goes(pod.template, DisruptionReason.REPACK)
 
 
 def within_budgets(budgets: Budgets, pod: Pod) -> bool:
