@@ -78,7 +78,7 @@ def test_claims_are_free_once_nobody_uses_them(leaving: list[Pod], future: Futur
     state = make_state([make_node("n")], [A, B])
     put(state, make_device_class("gpu"), make_slice("n", node="n", devices=("g0", "g1")))
     put(state, held("shared", "g0", A, B), held("own", "g1", A, owner=A))
-    before = dict(state.objects[RESOURCE_CLAIM])
+    before, told = dict(state.objects[RESOURCE_CLAIM]), state.objects_told
     with state.statement():
         away = Away(state)
         away.take([record_of(state, pod) for pod in leaving], future)
@@ -92,6 +92,7 @@ def test_claims_are_free_once_nobody_uses_them(leaving: list[Pod], future: Futur
             k: replace(c, reserved_for=()) for k, c in before.items()
         }
     assert state.objects[RESOURCE_CLAIM] == before
+    assert state.objects_told == told
 
 
 def test_a_pod_cannot_return_to_devices_that_another_one_has() -> None:

@@ -130,8 +130,8 @@ class ClusterState:
         """Rows that changed; of the last, rows on which a pod's start time did, which no rule about placing reads."""
         self.objects: dict[str, dict[str, Any]] = {}
         """kind -> key -> core value, for every kind that is neither pod nor node."""
-        self.objects_version = 0
-        """Rises with every change of any object."""
+        self.objects_version = self.objects_told = 0
+        """The former rises with every change of any object, the latter only with those that are no what-ifs."""
         self.object_versions: dict[str, int] = {}
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
         self.devices, self.volumes = DeviceIndex(self.objects), VolumeIndex(self.objects)
@@ -597,6 +597,7 @@ class ClusterState:
         if before != after:
             self.object_versions[kind] = self.object_versions.get(kind, 0) + 1
             self.objects_version += 1
+            self.objects_told += self.undo.truth
         if kind == SERVICE:
             self.services.replace(before, after)
         if kind == PLACEMENT_POLICY:

@@ -15,11 +15,18 @@ Step = Callable[[], object]
 class Undo:
     """How to take back what changed in the innermost open statement."""
 
-    __slots__ = ("steps",)
+    __slots__ = ("steps", "undoing")
 
     def __init__(self) -> None:
         self.steps: list[Step] | None = None
         """Oldest first; None without an open statement, and while one is taken back."""
+        self.undoing = False
+        """Whether one is being taken back."""
+
+    @property
+    def truth(self) -> bool:
+        """Whether what changes now changes in truth."""
+        return self.steps is None and not self.undoing
 
     def note(self, step: Step) -> None:
         """Something changed that this step takes back; without an open statement it stays as it is."""
@@ -57,7 +64,7 @@ class Statement:
     def rollback(self) -> None:
         """Undo the changes, newest first."""
         self._open = False
-        self._undo.steps = None
+        self._undo.steps, self._undo.undoing = None, True
         for step in reversed(self._steps):
             step()
-        self._undo.steps = self._outer
+        self._undo.steps, self._undo.undoing = self._outer, False

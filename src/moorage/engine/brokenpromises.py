@@ -67,7 +67,7 @@ class BrokenPromises:
         known = tuple(place for place in places if place is not None)
         if known and len(known) == len(places) and self._has_room(unit, nodes):
             accounts = tuple(map(_account, self._path(unit)))
-            self._failures[unit.uid] = _Failure(unit, _pods(unit), known, accounts, self._state.objects_version)
+            self._failures[unit.uid] = _Failure(unit, _pods(unit), known, accounts, self._state.objects_told)
 
     def bars(self, unit: Unit) -> bool:
         """Whether a promise to a unit failed, and nothing has changed since that could make it hold."""
@@ -85,7 +85,7 @@ class BrokenPromises:
             del self._failures[uid]
 
     def _lasts(self, failure: _Failure, unit: Unit) -> bool:
-        if failure.unit is not unit or failure.pods != _pods(unit) or failure.objects != self._state.objects_version:
+        if failure.unit is not unit or failure.pods != _pods(unit) or failure.objects != self._state.objects_told:
             return False
         accounts = [_account(node) for node in self._path(unit)]
         if len(accounts) != len(failure.accounts) or any(map(_eased, failure.accounts, accounts)):

@@ -46,6 +46,8 @@ def give_up(state: ClusterState, pod: Pod, *, gone: bool) -> dict[str, ResourceC
     What only it used is free. Of one that is not `gone`, only what was made for it: a claim of its own accord stays
     where its devices are, for the pod's successor too. The special claim ends: another one is made wherever it goes.
     """
+    if not state.objects.get(RESOURCE_CLAIM):
+        return {}
     used, special = {claim.key: claim for claim in used_claims(state, pod)}, state.devices.special_of(pod)
     for key, claim in [*used.items()]:
         others = tuple(each for each in claim.reserved_for if each.uid != pod.uid)
