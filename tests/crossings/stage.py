@@ -31,7 +31,7 @@ REST_S = 400.0
 TURN_S = 65.0
 """A gang's turn and the pause after it, by the configuration of our worlds."""
 _TAKEOVER_S = (0.0, 2.0, 16.0)
-_MOST_TURNS, _MOST_AT_ONCE = 3000, 300
+_MOST_TURNS, _MOST_AT_ONCE = 4000, 1500
 _CHECKED = 8
 """Every so many turns the engine's invariants are checked."""
 

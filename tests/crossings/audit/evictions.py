@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.crossings.audit.case import Case, Rule
+from tests.crossings.audit.neighbours import neighbours_fit
 from tests.crossings.audit.orders import Order, Verb
 from tests.crossings.audit.queues import beside, beyond_quota, held, queue_of
 from tests.crossings.audit.scene import (
     Object,
     condition,
+    controller,
     is_leaving,
     is_over,
     name_of,
@@ -21,6 +23,7 @@ from tests.crossings.audit.scene import (
     uid_of,
 )
 from tests.crossings.audit.units import gang_of, is_made_again, units
+from tests.crossings.audit.whatif import WhatIf
 
 MOVED = "moved so that"
 SCHEDULER_REASON = "PreemptionByScheduler"
@@ -40,22 +43,41 @@ class BarePods(Rule):
 
 
 class Guarantee(Rule):
-    """A queue within its quota loses nothing to queues beside it. What its pods are given in the same moment counts."""
+    """A queue within its quota loses nothing to queues beside it. What its pods are given in the same moment counts;
+    a pod that runs elsewhere afterwards was not lost.
+    """
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        self._taken: list[tuple[str, Object, int]] = []
+        """What to say, the victim, and how many pods of its owner stood."""
 
     def ordered(self, orders: Sequence[Order]) -> None:
         scene = self.case.scene
         evictions = [each for each in orders if each.verb is Verb.EVICT and MOVED not in each.message]
+        if not evictions or not scene.of("Queue") or self.case.late:
+            return
         given = {each.uid for each in orders if each.verb in (Verb.BIND, Verb.STATUS) and each.node}
         coming = [pod for pod in scene.waiting() if uid_of(pod) in given or status(pod).get("nominatedNodeName")]
-        holds = held(scene, [*scene.standing(), *coming]) if evictions and scene.of("Queue") else {}
+        holds = held(scene, [*scene.standing(), *coming])
         for order in evictions:
             victim, claimant = scene.pods.get(order.uid), scene.pods.get(order.claimant)
             theirs = "" if victim is None else queue_of(scene, victim)
             ours = "" if claimant is None else queue_of(scene, claimant)
             name = beside(scene, theirs, ours) if theirs and ours else ""
-            if name and not beyond_quota(scene, name, holds):
+            if victim is not None and name and not beyond_quota(scene, name, holds):
                 told = f"{order.key} of queue {name}, which is within its quota, goes for queue {ours}"
-                self.case.say("guarantee", f"{told} ({order.message})")
+                self._taken.append((f"{told} ({order.message})", victim, self._siblings(victim)))
+
+    def rested(self) -> None:
+        for told, victim, before in self._taken:
+            if not controller(victim) or self._siblings(victim) < before:
+                self.case.say("guarantee", told)
+        self._taken.clear()
+
+    def _siblings(self, pod: Object) -> int:
+        owner = controller(pod).get("uid")
+        return sum(controller(other).get("uid") == owner for other in self.case.scene.standing())
 
 
 @dataclass
@@ -122,6 +144,8 @@ class InVain(Rule):
             case.excused["in vain, as the leader died"] += 1
         elif self._outdone(eviction, claimant):
             case.excused["in vain, as a more important pod came first"] += 1
+        elif self._beside_others(eviction, claimant):
+            case.excused["in vain, as pods on other nodes were in the way"] += 1
         else:
             about = f"{eviction.order.key} on {eviction.node} was evicted for {name_of(claimant)}, which does not run"
             case.say("in vain", f"{about} ({eviction.order.message})")
@@ -137,6 +161,13 @@ class InVain(Rule):
         if queue_of(self.case.scene, claimant):
             return False
         return any(node == eviction.node and rank > priority(claimant) for node, rank in self._bound)
+
+    def _beside_others(self, eviction: Eviction, claimant: Object) -> bool:
+        """Whether pods that were promised other nodes stand in the way; kube-scheduler looks at none, either."""
+        scene = self.case.scene
+        if queue_of(scene, claimant) or eviction.node not in scene.nodes:
+            return False
+        return bool(neighbours_fit(WhatIf(scene), claimant, eviction.node))
 
     def _partial_victims(self) -> None:
         """A gang goes whole, but for what it has above its minimum, unless its object says that members go singly."""

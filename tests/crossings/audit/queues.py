@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from tests.crossings.audit.devices import CLAIM, claim_names, extended_class, wants_of
 from tests.crossings.audit.fractions import GPU, share_of
 from tests.crossings.audit.quantities import ENDLESS, bound_milli
-from tests.crossings.audit.scene import Object, Scene, labels, namespace_of, priority, requests, spec
+from tests.crossings.audit.scene import Object, Scene, is_leaving, labels, namespace_of, priority, requests, spec
 from tests.crossings.audit.whatif import WhatIf
 
 LABEL, FIXED = "moorage.dev/queue", "moorage.dev/preemptible"
@@ -86,12 +86,14 @@ def resource_of(scene: Scene, class_name: str) -> str:
 
 
 def held(scene: Scene, pods: Iterable[Object]) -> Holds:
-    """Queue -> what its pods hold together, and those of them that may not be evicted; also of queues above."""
+    """Queue -> what its pods hold together, and those of them that may not be evicted; also of queues above. Pods that
+    are leaving count no more.
+    """
     found: Holds = {}
     counted: set[tuple[str, str]] = set()
     for pod in pods:
         name = queue_of(scene, pod)
-        if not name:
+        if not name or is_leaving(pod):
             continue
         has = amounts(scene, pod, counted)
         for queue in path(scene, name):

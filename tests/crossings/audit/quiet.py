@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.crossings.audit.case import Case, Rule
 from tests.crossings.audit.orders import Order, Verb
-from tests.crossings.audit.scene import Object, is_leaving, name_of, node_of, spec, status
+from tests.crossings.audit.scene import Object, is_leaving, node_of, spec, status
 from tests.crossings.audit.units import gang_of
 
 MOST_WRITES, MOST_ROUNDS = 3, 3
@@ -52,13 +52,12 @@ class Quiet(Rule):
         scene = self.case.scene
         if self.case.terms.extended:  # answers of extenders are changes that nobody sees
             return
-        gangs = {name_of(pod) for pod in scene.pods.values() if gang_of(scene, pod)}
+        turns = any(gang_of(scene, pod) for pod in scene.waiting())
+        more = MOST_FOR_TURNS if turns else 0
         for key, count in self._writes.items():
-            most = MOST_WRITES + (MOST_FOR_TURNS if key in gangs else 0)
-            if count > most:
+            if count > MOST_WRITES + more:
                 self.case.say("rest", f"{count} writes about {key} since the last change")
-        waits = any(name_of(pod) in gangs for pod in scene.waiting())
-        if self._rounds - self._before > MOST_ROUNDS + (MOST_FOR_TURNS if waits else 0):
+        if self._rounds - self._before > MOST_ROUNDS + more:
             self.case.say("rest", f"{self._rounds - self._before} searches for room since the last change")
 
     def _exchanges(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.crossings.audit.case import Case, Rule
 from tests.crossings.audit.opaque import is_opaque
 from tests.crossings.audit.planning import Planner, TooManyStepsError
-from tests.crossings.audit.scene import Object, condition, is_leaving, name_of, notes, spec
+from tests.crossings.audit.scene import Object, condition, is_leaving, name_of, notes, priority, spec
 from tests.crossings.audit.units import Unit, gang_of, units
 from tests.crossings.audit.whatif import WhatIf
 
@@ -41,7 +41,11 @@ class Idle(Rule):
         scene = self.case.scene
         if any(is_leaving(pod) for pod in scene.standing()):
             return
-        for unit in units(scene):
+        living = units(scene)
+        rank = max((_rank(each) for each in living if each.is_gang and each.waiting), default=0)
+        for unit in living:
+            if not unit.is_gang and _rank(unit) < rank:
+                continue  # a more important gang may keep room for as long as it likes
             if unit.waiting and self.case.ours(unit.members[0]):
                 needed = self._needed(unit)
                 found = self._places(needed) if needed else None
@@ -64,3 +68,7 @@ class Idle(Rule):
         except TooManyStepsError:
             self.case.excused["waiting units not tried, too large"] += 1
             return None
+
+
+def _rank(unit: Unit) -> int:
+    return min(map(priority, unit.members))
