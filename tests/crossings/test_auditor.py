@@ -317,7 +317,8 @@ TALES: dict[str, list[Tale]] = {
     "idle": [idle],
     "gang idle": [idle_gang],
     "untold": [untold],
-    "rest": [writes, rounds, exchange],
+    "rest": [writes, rounds],
+    "exchange": [exchange],
 }
 """The word for a breach -> stories of it."""
 

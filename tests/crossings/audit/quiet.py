@@ -62,12 +62,10 @@ class Quiet(Rule):
 
     def _exchanges(self) -> None:
         """Evictions come to an end."""
-        most = 3 * max(len(self.case.scene.pods), 5)
+        pods = len(self.case.scene.pods)
         for reason, count in self._evictions.items():
-            if count > most:
-                self.case.say(
-                    "rest", f"{count} evictions ({reason}) of {len(self.case.scene.pods)} pods since the last rest"
-                )
+            if count > 3 * max(pods, 5):
+                self.case.say("exchange", f"{count} evictions ({reason}) of {pods} pods since the last rest")
         self._evictions.clear()
 
 
