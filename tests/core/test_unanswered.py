@@ -142,14 +142,14 @@ def test_a_claim_that_is_gone_holds_nothing() -> None:
 
 @pytest.mark.parametrize("end", [claimwrites.deallocate, remove], ids=["deallocated", "deleted"])
 def test_the_end_of_a_claim_is_ordered_once(end: Callable[[Pod, ResourceClaim], PatchObject]) -> None:
-    """Until it is refused, or the claim changes."""
+    """Until it is refused, which pods hear of that waited for it, or the claim changes."""
     state = make_state([make_node("n1")])
     shown(state, 5, MINE)
     command = end(POD, state.objects[RESOURCE_CLAIM][KEY])
     assert not state.devices.writes.ends(KEY, "5")
     state.devices.ordered([command])
     assert state.devices.writes.ends(KEY, "5")
-    assert not state.devices.answered(PatchDone(command, ok=False))
+    assert state.devices.answered(PatchDone(command, ok=False))
     assert not state.devices.writes.ends(KEY, "5")
     state.devices.ordered([command])
     shown(state, 6)

@@ -19,7 +19,7 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.quantity import parse_quantity
 from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
-from moorage.core.unanswered import UnansweredWrites, takes_back
+from moorage.core.unanswered import UnansweredWrites, takes_all, takes_back
 
 RESOURCE_CLAIM, RESOURCE_SLICE, DEVICE_CLASS = "ResourceClaim", "ResourceSlice", "DeviceClass"
 TAINT_RULE = "DeviceTaintRule"
@@ -227,7 +227,7 @@ class DeviceIndex:
         command = answer.command
         key, uid = f"{command.namespace}/{command.name}", command.pod.uid
         known = self.writes.answered(answer, self._version(key))
-        return known and (takes_back(command) or self._known(key, uid, seen=bool(answer.version)))
+        return known and (takes_back(command) or takes_all(command) or self._known(key, uid, seen=bool(answer.version)))
 
     def _version(self, key: str) -> str | None:
         claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)

@@ -48,6 +48,8 @@ def pod_claims(state: ClusterState, pod: Pod) -> DeviceClaims | str:
         claim: ResourceClaim = state.objects[RESOURCE_CLAIM][f"{pod.namespace}/{name}"]
         pending = state.devices.pending(claim.key)
         if claim.allocation is not None:
+            if state.devices.writes.ends(claim.key, claim.resource_version):  # another pod gives up what it holds
+                return f"resource claim {claim.key} is in the process of being deallocated"
             if len(claim.reserved_for) >= MOST_CONSUMERS and not claim.reserved_for_uid(pod.uid):
                 return "resourceclaim in use"
             allocated.append((claim, claim.allocation))

@@ -32,7 +32,7 @@ class UnansweredWrites:
 
     def ordered(self, command: PatchObject, version: str) -> None:
         """A write to a claim goes out; `version` is the claim's as far as it is known."""
-        if _ends(command):
+        if takes_all(command):
             self.ending[_key(command)] = version
         elif _allocates(command):
             self.allocating.setdefault(_key(command), {})[command.pod.uid] = UNANSWERED
@@ -46,13 +46,13 @@ class UnansweredWrites:
     def answered(self, answer: PatchDone, seen: str | None) -> bool:
         """A write was answered; `seen` is the version that the watch has shown, None if the claim is gone.
 
-        Returns whether all is known about an allocation now. Of a write that failed without a clear refusal, the
-        version that the answer names is the first to show what became of it.
+        Returns whether all is known about an allocation now, or the end of a claim was refused. Of a write that failed
+        without a clear refusal, the version that the answer names is the first to show what became of it.
         """
         command, made = answer.command, answer.version
         key, uid = _key(command), command.pod.uid
-        if not answer.ok and _ends(command):
-            self.ending.pop(key, None)
+        if not answer.ok and takes_all(command):
+            return self.ending.pop(key, None) is not None
         leaves = takes_back(command)
         index = self.leaving if leaves else self.allocating
         if not (leaves or _allocates(command)) or uid not in index.get(key, ()):
@@ -94,7 +94,8 @@ def _key(command: PatchObject) -> str:
     return f"{command.namespace}/{command.name}"
 
 
-def _ends(command: PatchObject) -> bool:
+def takes_all(command: PatchObject) -> bool:
+    """Whether a write takes everything from its claim, or deletes it."""
     return command.verb is Verb.DELETE or command.patch.get("status", _NOTHING).get("allocation", 0) is None
 
 
