@@ -14,7 +14,9 @@ from tests.crossings.run import judged
 from tests.crossings.world import read_world
 
 FOLDER = Path(__file__).parent / "finds"
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "queue-of-a-pod-with-an-idle-claim": "item 13: queues do not give up a claim that nobody uses",
+}
 """File -> why it still fails."""
 
 
